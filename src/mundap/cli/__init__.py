@@ -1,0 +1,84 @@
+"""The command line: one file a verb; each parses, calls one function and prints."""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from mundap.version import __version__
+
+_VERBS = {
+    "index": ("mundap.cli.index", "index", "Index files and folders, or bring an index up to date."),
+    "add": ("mundap.cli.index", "add", "Add files to an index."),
+    "search": ("mundap.cli.search", "search", "Find passages for a question."),
+    "delete": ("mundap.cli.manage", "delete", "Delete documents by id or by source."),
+    "compact": ("mundap.cli.manage", "compact", "Rewrite an index without deleted passages."),
+    "info": ("mundap.cli.manage", "info", "Show what an index holds."),
+    "verify": ("mundap.cli.manage", "verify", "Check every file of an index."),
+    "models": ("mundap.cli.models", "models", "List, check and export models."),
+    "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
+}
+
+_WELCOME = f"""mundap {__version__}: answers from your own text, without an LLM.
+
+Three commands to begin with:
+
+  mundap index docs/           index a folder (text, Markdown, HTML, PDF, DOCX, JSON lines ...)
+  mundap search "a question"   find the passages that answer it
+  mundap info                  see what the index holds
+
+`mundap --help` lists all commands, `mundap COMMAND --help` explains one.
+"""
+
+
+class _Verbs(click.Group):
+    """A group whose commands are imported when they are run: a search does not load the PDF reader."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module, name, _ = _VERBS[cmd_name]
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in _VERBS.items()])
+
+
+@click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mundap")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Answers from your own text, without an LLM.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but something was skipped.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(_WELCOME, nl=False)
+
+
+def run(arguments: Any = None) -> None:
+    """The program: errors become one message on stderr and an exit code, never a traceback."""
+    from mundap.errors import MundapError, UsageError
+
+    try:
+        main(arguments, prog_name="mundap")
+    except UsageError as error:
+        _fail(error, 2)
+    except MundapError as error:
+        _fail(error, 1)
+    except KeyboardInterrupt:
+        _fail("stopped. Run the same command again to go on.", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away (`| head`): nothing is wrong
+        sys.exit(0)
+
+
+def _fail(message: object, code: int) -> None:
+    click.echo(f"mundap: {message}", err=True)
+    sys.exit(code)

@@ -1,0 +1,101 @@
+"""`mundap index` and `mundap add`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mundap.cli import shared
+
+_FORMS = ("text", "markdown", "html", "pdf", "docx", "jsonl", "tsv", "json")
+
+
+def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--ignore", multiple=True, metavar="PATTERN", help="Leave files out, as in .gitignore (repeatable)."),
+        click.option("--format", "form", type=click.Choice(_FORMS), help="Read every file as this. [default: tell from each]"),
+        shared.STRICT,
+        shared.JSON,
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True)
+@shared.WRITE
+@click.option("--words", type=int, help="The most words in a passage. [default: 100]")
+@click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
+@click.option("--sentences/--no-sentences", default=None, help="End passages where sentences end. [default: no]")
+@click.option("--language", metavar="CODE", help="Language of the stemmer: en, de, fr, es … [default: en]. Korean, "
+              "Japanese and Chinese are recognised by themselves.")  # fmt: skip
+@click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: minilm]")
+@click.option("--dense", type=click.Choice(["auto", "exact", "ivf", "hnsw"]), help="Kind of vector index. [default: auto]")
+@click.option("--fresh", is_flag=True, help="Build anew; the old index serves until the new one is done.")
+@_reading_options
+def index(
+    paths: tuple[str, ...], out: str | None, fresh: bool, strict: bool, as_json: bool, **options: Any
+) -> None:
+    """Index files and folders, or bring an index up to date with them.
+
+    Only new and changed files are read; files that are gone are dropped. A build that was killed goes on
+    where it was when the same command is run again.
+
+    \b
+    Examples:
+      mundap index docs/                      into .mundap/
+      mundap index notes/ paper.pdf -o i      into i/
+      mundap index psgs_w100.tsv.gz --model none
+      cat corpus.jsonl | mundap index - -o i
+    """
+    from mundap.index import build, locate
+
+    with shared.progress_bar("indexing") as watch:
+        report = build.build(paths, locate.to_write(out), build.Options(**options), fresh, watch)
+    _tell(report, locate.to_write(out), strict, as_json)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True)
+@shared.changed_index
+@_reading_options
+def add(
+    paths: tuple[str, ...], index_path: str | None, out: str | None, strict: bool, as_json: bool, **options: Any
+) -> None:
+    """Add files to an existing index, or read them again if they changed.
+
+    \b
+    Examples:
+      mundap add new.md
+      mundap add more/ -o i
+    """
+    from mundap.index import build, locate
+
+    where = locate.to_read(shared.one_index(index_path, out))
+    with shared.progress_bar("adding") as watch:
+        report = build.add(paths, where, build.Options(**options), watch)
+    _tell(report, where, strict, as_json)
+
+
+def _tell(report: Any, where: Path, strict: bool, as_json: bool) -> None:
+    if as_json:
+        shared.print_json(
+            {
+                "documents": report.documents,
+                "passages": report.passages,
+                "added": report.added,
+                "removed": report.removed,
+                "unchanged": report.unchanged,
+                "resumed": report.resumed,
+                "skipped": [one.as_dict() for one in report.skipped],
+                "skipped_count": report.skipped_count,
+                "seconds": round(report.seconds, 3),
+            }
+        )
+    else:
+        shared.tell_skipped(report.skipped, report.skipped_count)
+        changes = f"{report.added:,} passages added, {report.removed:,} removed, {report.unchanged:,} files unchanged"
+        click.echo(f"{where}: {report.documents:,} documents, {report.passages:,} passages")
+        click.echo(f"{changes}, {report.skipped_count:,} skipped, in {report.seconds:.1f} s")
+    shared.finish(report, strict)

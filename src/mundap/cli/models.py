@@ -1,0 +1,66 @@
+"""`mundap models`: what ships, and how other checkpoints become model folders."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from mundap.cli import shared
+
+
+@click.group()
+def models() -> None:
+    """List, check and export models."""
+
+
+@models.command("list")
+@shared.JSON
+def list_models(as_json: bool) -> None:
+    """The models that come with the package."""
+    from mundap.models import folder
+
+    configs = [folder.EncoderConfig.load(folder.find(name)) for name in folder.shipped()]
+    if as_json:
+        shared.print_json([asdict(config) for config in configs])
+    for config in () if as_json else configs:
+        click.echo(f"{config.name}: {config.dimension} dimensions, {config.max_length} tokens, {config.pooling} pooling, "
+                   f"{config.similarity}, from {config.source} ({config.license})")  # fmt: skip
+
+
+@models.command()
+@click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The model folder to make.")
+@click.option("--name", default="", help="What to call it. [default: the checkpoint's name]")
+@click.option("--precision", "precisions", multiple=True, type=click.Choice(["int8", "fp32"]), help="[default: both]")
+@click.option("--title", type=click.Choice(["pair", "prefix"]), default="pair", show_default=True,
+              help="How a passage's title joins its text.")  # fmt: skip
+@click.option("--weight", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
+@click.option("--license", "license_name", default="", help="Licence of the weights, for the record.")
+@shared.JSON
+def export(
+    checkpoint: Path,
+    out: Path,
+    name: str,
+    precisions: tuple[str, ...],
+    title: str,
+    weight: float,
+    license_name: str,
+    as_json: bool,
+) -> None:
+    """Turn a Hugging Face or sentence-transformers directory into a model folder (needs mundap[train]).
+
+    Prints the lowest cosine between our vectors and torch's.
+
+    \b
+    Example:
+      mundap models export ./all-MiniLM-L6-v2 -o my-model && mundap index docs/ --model my-model
+    """
+    from mundap.models.export import PRECISIONS
+    from mundap.models.export import export as run
+
+    parity = run(checkpoint, out, name, precisions or PRECISIONS, weight, title, license_name)
+    if as_json:
+        shared.print_json({"path": str(out), "parity": parity})
+    else:
+        for precision, cosine in parity.items():
+            click.echo(f"{out}: {precision}, cosine with torch at least {cosine:.6f}")

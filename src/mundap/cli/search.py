@@ -1,0 +1,164 @@
+"""`mundap search`."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mundap.cli import shared
+from mundap.errors import UsageError
+
+if TYPE_CHECKING:
+    from mundap.index.index import Index
+    from mundap.records import Hit
+
+_COMPARED = ("bm25", "dense", "hybrid")
+
+
+@click.command()
+@click.argument("question", nargs=-1)
+@shared.READ
+@click.option("-k", default=10, show_default=True, help="How many passages.")
+@click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid", "all"]), help="How to rank; `all` shows the three "
+              "side by side. [default: hybrid]")  # fmt: skip
+@click.option("--fusion", type=click.Choice(["zscore", "linear", "rrf"]), default="zscore", show_default=True,
+              help="How hybrid joins BM25 and dense.")  # fmt: skip
+@click.option("--weight", type=click.FloatRange(0, 1), help="The dense share of zscore. [default: the model's]")
+@click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
+@click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
+              help="How many of each list hybrid considers.")  # fmt: skip
+@click.option("--document", "documents", multiple=True, metavar="ID", help="Only in this document (repeatable).")
+@click.option("--source", "sources", multiple=True, metavar="GLOB", help="Only from these files (repeatable).")
+@click.option("--where", "facts", multiple=True, metavar="KEY=VALUE", help="Only with this metadata (repeatable).")
+@click.option("--by-document", is_flag=True, help="One hit a document: its best passage.")
+@shared.JSON
+def search(
+    question: tuple[str, ...],
+    index_path: str | None,
+    k: int,
+    mode: Any,
+    documents: tuple[str, ...],
+    sources: tuple[str, ...],
+    facts: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find the passages that answer a question. Plain text: no query syntax.
+
+    Without a question on the command line, questions are read from standard input, one a line; with --json
+    there is then one JSON object a line.
+
+    \b
+    Examples:
+      mundap search "Who is the bad guy in Lord of the Rings?"
+      mundap search -i i --mode all -k 3 "서울의 인구는?"
+      mundap search --source 'docs/*.md' --where language=ko "…"
+    """
+    from mundap.index.corpus import Filters
+    from mundap.index.index import Index
+
+    filters = Filters(documents, sources, _pairs(facts))
+    index = Index(index_path)
+    if not question and sys.stdin.isatty():
+        raise UsageError('no question. Type it after the command: mundap search "…"')
+    if question:
+        _one(index, " ".join(question), k, mode, as_json, {"filters": filters, **options})
+    else:
+        _many(index, k, mode, {"filters": filters, **options})
+
+
+def _pairs(facts: tuple[str, ...]) -> dict[str, str]:
+    for fact in facts:
+        if "=" not in fact:
+            raise UsageError(f"--where {fact}: write it as KEY=VALUE")
+    return dict(fact.split("=", 1) for fact in facts)
+
+
+def _one(index: "Index", question: str, k: int, mode: Any, as_json: bool, options: dict[str, Any]) -> None:
+    if mode == "all":
+        found = {name: index.search(question, k, name, **options) for name in _COMPARED}  # type: ignore[arg-type]
+        if as_json:
+            shared.print_json(
+                {"query": question, "modes": {name: [hit.as_dict() for hit in hits] for name, hits in found.items()}}
+            )
+        else:
+            _side_by_side(question, found)
+        return
+    mode = mode or index.default_mode
+    hits = index.search(question, k, mode, **options)
+    if as_json:
+        shared.print_json(_answer(question, mode, hits))
+    elif hits:
+        _listing(index, question, hits)
+    else:
+        click.echo("Nothing found." + (" No word of the question is in the index." if mode == "bm25" else ""))
+
+
+def _many(index: "Index", k: int, mode: Any, options: dict[str, Any]) -> None:
+    """Questions from standard input, in batches; JSON lines out."""
+    import itertools
+    import json
+
+    mode = index.default_mode if mode in (None, "all") else mode
+    questions = (line.strip() for line in sys.stdin if line.strip())
+    while batch := list(itertools.islice(questions, 256)):
+        for question, hits in zip(batch, index.search_batch(batch, k, mode, **options), strict=True):
+            click.echo(json.dumps(_answer(question, mode, hits), ensure_ascii=False))
+
+
+def _answer(question: str, mode: str, hits: "list[Hit]") -> dict[str, Any]:
+    return {"query": question, "mode": mode, "hits": [hit.as_dict() for hit in hits]}
+
+
+def _listing(index: "Index", question: str, hits: "list[Hit]") -> None:
+    """Hits as text, the question's words highlighted when a person is looking."""
+    width = 100
+    for hit in hits:
+        passage = hit.passage
+        parts = [f"{name} {value:.3f}" for name, value in (("bm25", hit.bm25), ("dense", hit.dense)) if value is not None]
+        detail = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        click.echo(f"{click.style(f'{hit.rank:2d}. {passage.title}', bold=True)}  {hit.score:.3f}{detail}")
+        click.echo(click.style(f"    {passage.source}  [{passage.start}:{passage.end}]  {passage.id}", dim=True))
+        for line in _wrapped(_highlighted(index, question, passage.text), width - 4):
+            click.echo(f"    {line}")
+        click.echo()
+
+
+def _highlighted(index: "Index", question: str, text: str) -> str:
+    if not sys.stdout.isatty():
+        return " ".join(text.split())
+    parts, end = [], 0
+    for start, stop in index.analyzer.matches(text, question):
+        parts += [text[end:start], click.style(text[start:stop], fg="yellow", bold=True)]
+        end = stop
+    return " ".join("".join([*parts, text[end:]]).split())
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns; escape codes take none and wide characters two."""
+    from rich.text import Text
+
+    plain = Text.from_ansi(text)
+    from rich.console import Console
+
+    console = Console(width=width, color_system="standard", force_terminal=sys.stdout.isatty())
+    with console.capture() as captured:
+        console.print(plain)
+    return captured.get().rstrip("\n").split("\n")
+
+
+def _side_by_side(question: str, found: "dict[str, list[Hit]]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=question, title_justify="left", show_lines=False, expand=True)
+    table.add_column("", justify="right", width=2)
+    for name in found:
+        table.add_column(name, ratio=1)
+    for rank in range(max(map(len, found.values()), default=0)):
+        cells = []
+        for hits in found.values():
+            hit = hits[rank] if rank < len(hits) else None
+            cells.append(f"{hit.passage.title} [dim]{hit.score:.2f}[/dim]" if hit else "")
+        table.add_row(str(rank + 1), *cells)
+    Console(width=None if sys.stdout.isatty() else 110).print(table)

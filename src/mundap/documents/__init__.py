@@ -1,0 +1,87 @@
+"""From files to documents. `find` lists what there is to read, `read` reads one file, `Splitter` cuts."""
+
+from collections.abc import Callable, Iterator
+
+from mundap.documents import prose, rows
+from mundap.documents.files import STREAM_ERRORS, SourceFile, explain
+from mundap.documents.split import Splitter
+from mundap.documents.walk import find
+from mundap.records import Document, Skipped
+
+__all__ = ["FORMATS", "SourceFile", "Splitter", "find", "read"]
+
+Reader = Callable[[SourceFile], Iterator[Document | Skipped]]
+
+FORMATS: dict[str, Reader] = {
+    "text": prose.read_text,
+    "markdown": prose.read_markdown,
+    "html": prose.read_html,
+    "pdf": prose.read_pdf,
+    "docx": prose.read_docx,
+    "jsonl": rows.read_jsonl,
+    "tsv": rows.read_tsv,
+    "json": rows.read_json,
+}
+
+_SUFFIXES = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tsv": "tsv",
+    ".json": "json",
+}
+
+
+def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipped]:
+    """Yield the documents of a file and, in their place, what could not be read and why.
+
+    Args:
+        file: What to read.
+        form: A name out of `FORMATS`; by default told from the file's name and its first bytes.
+    """
+    try:
+        for found in FORMATS[form or _detect(file)](file):
+            yield found if isinstance(found, Skipped) else _storable(found)
+    except (*STREAM_ERRORS, *_zstandard_errors()) as error:
+        yield Skipped(file.source, explain(error))
+
+
+def _detect(file: SourceFile) -> str:
+    if form := _SUFFIXES.get(file.suffix):
+        return form
+    with file.open() as stream:
+        head = stream.read(4096)
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"%pdf-"):
+        return "pdf"
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "html"
+    if start.startswith(b'{"') and not file.suffix:
+        return "jsonl"
+    if start.startswith(b"id\ttext"):
+        return "tsv"
+    return "text"
+
+
+def _storable(document: Document) -> Document:
+    """JSON may hold lone surrogates, which no file can: they become the replacement character."""
+    try:
+        (document.id + document.title + document.text).encode()
+        return document
+    except UnicodeEncodeError:
+        clean = (part.encode("utf-8", "replace").decode() for part in (document.id, document.text, document.title))
+        return Document(*clean, document.source, document.metadata, document.whole)
+
+
+def _zstandard_errors() -> tuple[type[Exception], ...]:
+    """Zstandard has an error class of its own; ask for it only if the library was in use at all."""
+    import sys
+
+    module = sys.modules.get("zstandard")
+    return (module.ZstdError,) if module else ()

@@ -1,0 +1,138 @@
+"""Files on their way in: what they are called, decompression, encodings, and limits on all of it."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, cast
+
+from charset_normalizer import from_bytes
+
+MAX_FILE = 512 << 20
+"""A single document (text, HTML, PDF, DOCX) is read whole, up to this many bytes after decompression."""
+
+MAX_LINE = 64 << 20
+"""The longest row of a JSON lines or tab-separated file."""
+
+
+class Unreadable(Exception):
+    """A file, or the rest of it, cannot be used; the message is the reason told to the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to read.
+
+    Attributes:
+        path: Where it is.
+        id: Its name as a document: the path below the folder that was given.
+        source: Its name in the index: relative to the folder that holds the index if below it, else absolute.
+    """
+
+    path: Path
+    id: str
+    source: str
+    _opened: list[IO[bytes]] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def suffix(self) -> str:
+        """The file name's last suffix, without that of a compression."""
+        suffixes = [suffix.lower() for suffix in self.path.suffixes[-2:]]
+        while suffixes and suffixes[-1] in (".gz", ".bz2", ".xz", ".zst"):
+            suffixes.pop()
+        return suffixes[-1] if suffixes else ""
+
+    def open(self) -> IO[bytes]:
+        """Open for reading, decompressed if the content is gzip, bzip2, xz or zstd."""
+        raw = self.path.open("rb")
+        self._opened[:] = [raw]
+        head = raw.peek(8)[:8]
+        if head.startswith(b"\x1f\x8b"):
+            return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+        if head.startswith(b"BZh"):
+            return bz2.BZ2File(raw)
+        if head.startswith(b"\xfd7zXZ\x00"):
+            return lzma.LZMAFile(raw)
+        if head.startswith(b"\x28\xb5\x2f\xfd"):
+            import zstandard
+
+            reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+            return cast("IO[bytes]", io.BufferedReader(cast("io.RawIOBase", reader)))
+        return raw
+
+    def position(self) -> int:
+        """How many bytes of the file have been read, for progress."""
+        return self._opened[0].tell() if self._opened and not self._opened[0].closed else 0
+
+    def read(self) -> bytes:
+        """The whole content, decompressed.
+
+        Raises:
+            Unreadable: It is larger than `MAX_FILE`.
+        """
+        with self.open() as file:
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise Unreadable(f"larger than {MAX_FILE >> 20} MB: split it into smaller files")
+        return data
+
+    def lines(self) -> Iterator[tuple[int, bytes | Unreadable]]:
+        """Yield (line number, line without its end); an overlong line gives the reason instead."""
+        with self.open() as file:
+            number = 0
+            while line := file.readline(MAX_LINE):
+                number += 1
+                if len(line) == MAX_LINE and not line.endswith(b"\n"):
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(MAX_LINE)
+                    yield number, Unreadable(f"line longer than {MAX_LINE >> 20} MB")
+                    continue
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                yield number, line.rstrip(b"\r\n")
+
+
+STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, Unreadable)
+"""What reading a bad file raises. Zstandard's own error is wrapped by `explain` only when it is in use."""
+
+
+def explain(error: BaseException) -> str:
+    """A reading error as a reason a person understands."""
+    if isinstance(error, Unreadable):
+        return str(error)
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.strerror or str(error)
+    return f"corrupt or truncated compressed data ({error})"
+
+
+def decode(data: bytes) -> str:
+    """Bytes to text: a byte order mark, UTF-8, or else the most likely older encoding.
+
+    Raises:
+        Unreadable: The bytes are not text.
+    """
+    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    if b"\0" in data[:65536]:
+        raise Unreadable("binary file, not text")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    lenient = data.decode("utf-8", "replace")
+    broken = lenient.count("\ufffd")
+    if 10 * broken < sum(1 for character in lenient[:1_000_000] if character > "\x7f"):
+        return lenient  # UTF-8 with a few damaged bytes
+    guess = from_bytes(data[:200_000]).best()
+    if guess is None:
+        raise Unreadable("neither UTF-8 nor any other text encoding")
+    return data.decode(guess.encoding, "replace")

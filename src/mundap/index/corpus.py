@@ -1,0 +1,197 @@
+"""The passages of one state of the index: segments, tombstones, and the way from a number to a passage."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from mundap.errors import IndexDamaged
+from mundap.index.manifest import Manifest
+from mundap.index.segment import Segment, SourceState
+from mundap.records import Document, Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a search is limited to; every given kind must match.
+
+    Attributes:
+        documents: Document ids, any of them.
+        sources: Patterns for the source path (`docs/*.md`), any of them.
+        metadata: Values that must all be there, such as {"language": "ko"}.
+    """
+
+    documents: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.documents or self.sources or self.metadata)
+
+
+class Corpus:
+    """Passages by number, document and key. Opening it reads no passage."""
+
+    def __init__(self, root: Path, manifest: Manifest) -> None:
+        self.segments = [Segment(root, entry, manifest.settings.dimension) for entry in manifest.segments]
+        self._firsts = np.array([segment.entry.first for segment in self.segments], np.uint64)
+        self.deleted = np.empty(0, np.uint64)
+        if manifest.deleted:
+            try:
+                self.deleted = np.fromfile(root / manifest.deleted.path, "<u8")
+            except OSError as error:
+                raise IndexDamaged(f"{root / manifest.deleted.path}: {error.strerror}. Restore it.") from error
+
+    def __len__(self) -> int:
+        """Living passages."""
+        return sum(map(len, self.segments)) - len(self.deleted)
+
+    @cached_property
+    def documents(self) -> int:
+        """Living documents."""
+        total = sum(segment.entry.documents for segment in self.segments)
+        return total - sum(len(documents) for _, documents in self._deleted_documents())
+
+    def _deleted_documents(self) -> Iterator[tuple[Segment, np.ndarray]]:
+        for segment in self.segments if len(self.deleted) else ():
+            rows = segment.rows(self.deleted)
+            yield segment, np.unique(segment.passages["document"][rows[rows >= 0]])
+
+    def alive(self, numbers: np.ndarray) -> np.ndarray:
+        """Whether each passage number is listed and not deleted."""
+        listed = np.zeros(len(numbers), bool)
+        for where, rows, _ in self._locate(numbers):
+            listed[where] = rows >= 0
+        return listed & ~np.isin(numbers, self.deleted)
+
+    def living(self, segment: Segment) -> np.ndarray:
+        """A mask of the segment's rows that are not deleted."""
+        mask = np.ones(len(segment), bool)
+        rows = segment.rows(self.deleted)
+        mask[rows[rows >= 0]] = False
+        return mask
+
+    def _locate(self, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Segment]]:
+        """Yield for each segment concerned: which of the numbers are its, and their rows."""
+        owner = np.searchsorted(self._firsts, numbers, "right") - 1
+        for position in np.unique(owner[owner >= 0]):
+            where = np.flatnonzero(owner == position)
+            segment = self.segments[position]
+            yield where, segment.rows(numbers[where]), segment
+
+    def passage(self, number: int) -> Passage:
+        """The passage with this number."""
+        for _, rows, segment in self._locate(np.array([number], np.uint64)):
+            if rows[0] >= 0:
+                return segment.passage(int(rows[0]))
+        raise KeyError(number)
+
+    def vectors(self, numbers: np.ndarray) -> np.ndarray:
+        """The stored vectors of these passages, as float32."""
+        dimension = self.segments[0].dimension if self.segments else 0
+        result = np.empty((len(numbers), dimension), np.float32)
+        for where, rows, segment in self._locate(numbers):
+            result[where] = segment.vectors[rows]
+        return result
+
+    def document_owners(self, numbers: np.ndarray) -> np.ndarray:
+        """For each passage the number of its document's first passage: the same for all of a document."""
+        result = np.zeros(len(numbers), np.uint64)
+        for where, rows, segment in self._locate(numbers):
+            first = segment.documents["first"][segment.passages["document"][rows]]
+            result[where] = segment.numbers()[first]
+        return result
+
+    def find_document(self, name: str) -> tuple[Segment, int] | None:
+        """Where the living document with this id is."""
+        for segment in reversed(self.segments):
+            for document in segment.find_documents(name):
+                first = segment.numbers()[segment.passage_rows(document)[0]]
+                if self.alive(np.array([first], np.uint64))[0]:
+                    return segment, document
+        return None
+
+    def document(self, name: str) -> Document | None:
+        """The living document with this id. psgs_w100 ids may carry the prefix `wiki:`."""
+        found = self.find_document(name) or self.find_document(name.removeprefix("wiki:"))
+        return found[0].document(found[1]) if found else None
+
+    def find_passage(self, name: str) -> Passage | None:
+        """The living passage with this id: a document's id, or that with `#` and the passage's position."""
+        for candidate in (name, name.removeprefix("wiki:")):
+            if found := self.find_document(candidate):
+                rows = found[0].passage_rows(found[1])
+                return found[0].passage(rows[0]) if len(rows) == 1 else None
+        stem, _, position = name.rpartition("#")
+        found = self.find_document(stem)
+        if found and position.isascii() and position.isdigit():
+            rows = found[0].passage_rows(found[1])
+            if len(rows) > 1 and 1 <= int(position) <= len(rows):
+                return found[0].passage(rows[int(position) - 1])
+        return None
+
+    def numbers_of(self, segment: Segment, documents: np.ndarray) -> np.ndarray:
+        """The living passage numbers of some of a segment's documents."""
+        chosen = np.zeros(len(segment.documents), bool)
+        chosen[documents] = True
+        return segment.numbers()[chosen[segment.passages["document"]] & self.living(segment)]
+
+    def numbers_from(self, source: str) -> np.ndarray:
+        """The living passage numbers of a source."""
+        found = [np.empty(0, np.uint64)]
+        for segment in self.segments:
+            for row in segment.find_sources(source):
+                rows = segment.source_rows(row)
+                found.append(segment.numbers()[rows.start : rows.stop])
+        numbers = np.concatenate(found)
+        return numbers[self.alive(numbers)]
+
+    def source_state(self, source: str) -> SourceState | None:
+        """How a source was last read, if anything of it is alive."""
+        for segment in reversed(self.segments):
+            for row in reversed(segment.find_sources(source)):
+                rows = segment.source_rows(row)
+                if not len(self.deleted) or self.alive(segment.numbers()[rows.start : rows.stop]).any():
+                    return segment.source_state(row)
+        return None
+
+    def sources(self) -> Iterator[str]:
+        """The name of every source, some perhaps more than once or without living documents."""
+        for segment in self.segments:
+            for state in segment.sources():
+                yield state.source
+
+    def matching(self, filters: Filters) -> np.ndarray:
+        """The numbers of all living passages that the filters let through, ascending."""
+        found = [self.numbers_of(segment, _matching_documents(segment, filters)) for segment in self.segments]
+        return np.concatenate(found) if found else np.empty(0, np.uint64)
+
+    def passages(self) -> Iterator[tuple[int, Passage]]:
+        """Every living passage with its number, in order."""
+        for segment in self.segments:
+            numbers = segment.numbers()
+            for row in np.flatnonzero(self.living(segment)):
+                yield int(numbers[row]), segment.passage(int(row))
+
+
+def _matching_documents(segment: Segment, filters: Filters) -> np.ndarray:
+    mask = np.ones(len(segment.documents), bool)
+    if filters.documents:
+        chosen = [document for name in filters.documents for document in segment.find_documents(name)]
+        mask &= _mask(len(mask), chosen)
+    if filters.sources:
+        names = [state.source for state in segment.sources()]
+        good = [any(fnmatchcase(name, pattern) for pattern in filters.sources) for name in names]
+        mask &= np.array(good, bool)[segment.documents["source"]]
+    for key, value in filters.metadata.items():
+        mask &= _mask(len(mask), segment.find_metadata(key, value))
+    return np.flatnonzero(mask)
+
+
+def _mask(length: int, chosen: list[int]) -> np.ndarray:
+    mask = np.zeros(length, bool)
+    mask[chosen] = True
+    return mask

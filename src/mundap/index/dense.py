@@ -1,0 +1,178 @@
+"""Maximum inner product over the stored vectors: exactly, or through an approximate index of FAISS.
+
+The approximate index only proposes candidates; every score that leaves this room is the inner product with
+the stored vector. It covers the passages up to some number. Newer ones are scanned, so an `add` is cheap.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mundap.errors import IndexDamaged, UsageError
+from mundap.index.corpus import Corpus
+from mundap.index.lexical import Alive, Ranking
+from mundap.index.manifest import DenseEntry
+
+KINDS = ("auto", "exact", "ivf", "hnsw")
+
+EXACT_UP_TO = 50_000
+"""Up to here a scan takes a few milliseconds and is exact; benchmarks/dense.py measures the crossing."""
+
+_BLOCK = 8192
+_REFINE = 4  # candidates fetched for each one wanted
+_LARGE_K = 500  # beyond this half the refinement does: the tail of a long list decides nothing
+_PROBED = 0.10  # of the lists; real embeddings need more than synthetic ones (../shared/anchors.md)
+_LEAST_PROBES = 32
+
+
+def kind_for(wanted: str, passages: int) -> str:
+    """The kind of index for a corpus of this size."""
+    if wanted not in KINDS:
+        raise UsageError(f"dense index {wanted!r}: choose one of {', '.join(KINDS)}")
+    if wanted == "auto":
+        return "exact" if passages <= EXACT_UP_TO else "ivf"
+    return wanted
+
+
+def build(corpus: Corpus, kind: str, path: Path) -> None:
+    """Train and fill an approximate index over all living passages and write it."""
+    import faiss
+
+    dimension = corpus.segments[0].dimension
+    total = len(corpus)
+    if kind == "ivf":
+        lists = int(min(4 * math.sqrt(total), 65536))
+        index = faiss.index_factory(dimension, f"IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
+        sample = _sample(corpus, min(total, 64 * lists))
+        index.cp.max_points_per_centroid = 64
+        index.train(sample)
+    else:
+        index = faiss.index_factory(dimension, "IDMap,HNSW32,SQ8", faiss.METRIC_INNER_PRODUCT)
+        faiss.downcast_index(index.index).hnsw.efConstruction = 200
+        index.train(_sample(corpus, min(total, 65536)))
+    for segment in corpus.segments:
+        rows = np.flatnonzero(corpus.living(segment))
+        numbers = segment.numbers()
+        for start in range(0, len(rows), _BLOCK):
+            part = rows[start : start + _BLOCK]
+            index.add_with_ids(np.asarray(segment.vectors[part], np.float32), numbers[part].astype(np.int64))
+    faiss.write_index(index, str(path))
+
+
+def _sample(corpus: Corpus, size: int) -> np.ndarray:
+    generator = np.random.default_rng(0)
+    parts = []
+    for segment in corpus.segments:
+        rows = np.flatnonzero(corpus.living(segment))
+        share = math.ceil(size * len(rows) / max(len(corpus), 1))
+        chosen = np.sort(generator.choice(rows, min(share, len(rows)), replace=False))
+        parts.append(np.asarray(segment.vectors[chosen], np.float32))
+    return np.concatenate(parts)[:size]
+
+
+class Dense:
+    """Search by vector."""
+
+    def __init__(self, root: Path, corpus: Corpus, entry: DenseEntry | None) -> None:
+        self._corpus = corpus
+        self._entry = entry
+        self._root = root
+        self._ann: Any = None
+        self._scanned: list[tuple[np.ndarray, np.ndarray]] | None = None
+
+    def search(self, vectors: np.ndarray, k: int, alive: Alive | None = None) -> list[Ranking]:
+        """The best k living passages for each question vector."""
+        rankings = self._scan(vectors, k, alive)
+        if self._entry is None:
+            return rankings
+        return [_merge(k, *pair) for pair in zip(rankings, self._approximate(vectors, k, alive), strict=True)]
+
+    def search_among(self, vector: np.ndarray, k: int, numbers: np.ndarray) -> Ranking:
+        """The best k out of a given set of passages, exactly."""
+        best = _empty()
+        for start in range(0, len(numbers), _BLOCK):
+            part = numbers[start : start + _BLOCK]
+            best = _merge(k, best, (part, self.scores(vector, part)))
+        return best
+
+    def scores(self, vector: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The inner product with each of these passages."""
+        return np.asarray(self._corpus.vectors(numbers) @ vector)
+
+    def _scan(self, vectors: np.ndarray, k: int, alive: Alive | None) -> list[Ranking]:
+        best = [_empty() for _ in vectors]
+        for numbers, block in self._blocks():
+            keep = alive(numbers) if alive else None
+            scores = vectors @ block.T
+            if keep is not None and not keep.all():
+                numbers, scores = numbers[keep], scores[:, keep]
+            for row, ranking in enumerate(best):
+                best[row] = _merge(k, ranking, (numbers, scores[row]))
+        return best
+
+    def _blocks(self) -> Any:
+        """What the approximate index does not cover, in float32; kept for the next question if it is small."""
+        if self._scanned is not None:
+            return self._scanned
+        until = self._entry.until if self._entry else 0
+        tail = [segment for segment in self._corpus.segments if segment.entry.last >= until]
+        blocks = (
+            (numbers[start : start + _BLOCK], np.asarray(segment.vectors[start : start + _BLOCK], np.float32))
+            for segment in tail
+            for numbers in [segment.numbers()]
+            for start in range(int(np.searchsorted(numbers, until)), len(segment), _BLOCK)
+        )
+        if sum(map(len, tail)) <= 2 * EXACT_UP_TO:
+            self._scanned = list(blocks)
+            return self._scanned
+        return blocks
+
+    def _approximate(self, vectors: np.ndarray, k: int, alive: Alive | None) -> list[Ranking]:
+        index = self._open()
+        fetch = min(k * (_REFINE if k <= _LARGE_K else _REFINE // 2), index.ntotal)
+        while True:
+            _, found = index.search(np.ascontiguousarray(vectors, np.float32), fetch)
+            rankings = []
+            for vector, row in zip(vectors, found, strict=True):
+                numbers = row[row >= 0].astype(np.uint64)
+                if alive:
+                    numbers = numbers[alive(numbers)]
+                rankings.append(_merge(k, _empty(), (numbers, self.scores(vector, numbers))))
+            if fetch >= index.ntotal or all(len(numbers) >= k for numbers, _ in rankings):
+                return rankings
+            fetch = min(fetch * 4, index.ntotal)
+
+    def _open(self) -> Any:
+        if self._ann is None:
+            import faiss
+
+            path = self._root / self._entry.file.path  # type: ignore[union-attr]
+            try:
+                self._ann = faiss.read_index(str(path))
+            except RuntimeError as error:
+                raise IndexDamaged(f"{path} cannot be read. Run `mundap compact` to make it again.") from error
+            if self._entry.kind == "ivf":  # type: ignore[union-attr]
+                self._ann.nprobe = max(_LEAST_PROBES, int(self._ann.nlist * _PROBED))
+            else:
+                faiss.downcast_index(self._ann.index).hnsw.efSearch = 200
+            # FAISS 1.15 keeps small batches off BLAS by default, which costs a factor of eight.
+            faiss.cvar.distance_compute_blas_threshold = 20
+        return self._ann
+
+
+def _empty() -> Ranking:
+    return np.empty(0, np.uint64), np.empty(0, np.float32)
+
+
+def _merge(k: int, left: Ranking, right: Ranking) -> Ranking:
+    """The best k of two rankings; ties go to the lower number."""
+    numbers = np.concatenate([left[0], right[0]])
+    scores = np.concatenate([left[1], right[1]])
+    if len(scores) > 4 * k:
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+        keep = scores >= threshold
+        numbers, scores = numbers[keep], scores[keep]
+    order = np.lexsort((numbers, -scores))[:k]
+    return numbers[order], scores[order]

@@ -1,0 +1,248 @@
+"""An index, opened for searching."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from mundap.errors import IndexDamaged, UsageError
+from mundap.index import build as _build
+from mundap.index import fusion as _fusion
+from mundap.index import locate
+from mundap.index.analyzer import Analyzer
+from mundap.index.corpus import Corpus, Filters
+from mundap.index.dense import Dense
+from mundap.index.fusion import Fusion
+from mundap.index.lexical import Lexical, Ranking
+from mundap.index.manifest import Manifest
+from mundap.models.encoder import Encoder
+from mundap.records import Document, Hit, Passage
+
+Mode = Literal["bm25", "dense", "hybrid"]
+MODES = ("bm25", "dense", "hybrid")
+MAX_K = 100_000
+MAX_QUESTION = 100_000  # characters; far beyond any question, and a bound on the work one can cause
+
+
+class Index:
+    """A snapshot of an index directory. Writers do not disturb it; open again to see what they committed.
+
+    Example:
+        >>> index = Index.build(["docs/"], "my-index")
+        >>> index.search("Who is the bad guy in Lord of the Rings?")[0].passage.title
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        """Open the index at `path`, or `.mundap/` here or in the nearest parent."""
+        self.path = locate.to_read(path)
+        for _ in range(10):
+            self.manifest = Manifest.load(self.path)
+            try:
+                self._corpus = Corpus(self.path, self.manifest)
+                self.analyzer = Analyzer(self.manifest.settings.language, self.manifest.settings.hangul)
+                self._lexical = Lexical(self.path / "lexical", self.analyzer)
+                failure = None
+            except (IndexDamaged, FileNotFoundError) as error:
+                failure = error
+            # A commit in the meantime may have swept away what we were opening: then simply look again.
+            if Manifest.load(self.path).generation == self.manifest.generation:
+                break
+        if failure is not None:
+            raise failure
+        self._dense = Dense(self.path, self._corpus, self.manifest.dense)
+
+    @classmethod
+    def build(cls, paths: Sequence[str | Path], out: str | Path | None = None, **options: Any) -> Self:
+        """Index files and folders and open the result. Options are those of `mundap.index.build.Options`."""
+        where = locate.to_write(out)
+        _build.build(paths, where, _build.Options(**options))
+        return cls(where)
+
+    def __len__(self) -> int:
+        """How many passages there are."""
+        return len(self._corpus)
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """The model the index was made with; None if it has no vectors."""
+        return _build.open_encoder(self.manifest.settings)
+
+    @property
+    def default_mode(self) -> Mode:
+        """Hybrid, or BM25 where there are no vectors."""
+        return "hybrid" if self.manifest.settings.model else "bm25"
+
+    def search(self, question: str, k: int = 10, mode: Mode | None = None, **options: Any) -> list[Hit]:
+        """The best passages for a question; see `search_batch` for the options."""
+        return self.search_batch([question], k, mode, **options)[0]
+
+    def search_batch(
+        self,
+        questions: Sequence[str],
+        k: int = 10,
+        mode: Mode | None = None,
+        *,
+        filters: Filters | None = None,
+        fusion: Fusion = "zscore",
+        weight: float | None = None,
+        scale: float = 1.1,
+        candidates: int = _fusion.CANDIDATES,
+        by_document: bool = False,
+    ) -> list[list[Hit]]:
+        """The best passages for each question.
+
+        Args:
+            questions: Plain text; nothing in it is query syntax.
+            k: How many hits.
+            mode: `bm25`, `dense` or `hybrid` (the default where there are vectors).
+            filters: Only passages that match.
+            fusion: How hybrid joins the two: `zscore`, `linear` (BM25 + scale * sim) or `rrf`.
+            weight: The dense share of `zscore`; by default the model's own, fitted on dev data.
+            scale: The papers' lambda, for `linear`.
+            candidates: How many of each list are considered.
+            by_document: One hit a document, its best passage.
+        """
+        mode = mode or self.default_mode
+        self._check(questions, k, mode, fusion)
+        among = self._corpus.matching(filters) if filters else None
+        vectors = self._vectors(questions) if mode != "bm25" else None
+        wanted = k if not by_document else max(10 * k, 100)
+        results = []
+        for position, question in enumerate(questions):
+            vector = vectors[position] if vectors is not None else None
+            while True:
+                found = self._rank(question, vector, wanted, mode, among, fusion, weight, scale, candidates)
+                numbers = found[0]
+                if not by_document or len(numbers) < wanted:
+                    break
+                if len(np.unique(self._corpus.document_owners(numbers))) >= k:
+                    break
+                wanted *= 4
+            results.append(self._hits(found, k, by_document))
+        return results
+
+    def passage(self, name: str) -> Passage | None:
+        """The passage with this id."""
+        return self._corpus.find_passage(name)
+
+    def document(self, name: str) -> Document | None:
+        """The document with this id, with its whole text."""
+        return self._corpus.document(name)
+
+    def passages(self) -> Iterator[Passage]:
+        """Every passage, in order."""
+        return (passage for _, passage in self._corpus.passages())
+
+    def info(self) -> dict[str, Any]:
+        """Facts about the index, as `mundap info --json` shows them."""
+        settings = self.manifest.settings
+        files = [path for path in self.path.rglob("*") if path.is_file()]
+        return {
+            "path": str(self.path),
+            "documents": self._corpus.documents,
+            "passages": len(self),
+            "segments": len(self.manifest.segments),
+            "deleted": len(self._corpus.deleted),
+            "bytes": sum(path.stat().st_size for path in files),
+            "model": settings.model or None,
+            "language": settings.language,
+            "hangul": settings.hangul,
+            "dense": self.manifest.dense.kind if self.manifest.dense else "exact" if settings.model else None,
+            "generation": self.manifest.generation,
+            "tool": self.manifest.tool,
+            "settings": asdict(settings),
+        }
+
+    def _check(self, questions: Sequence[str], k: int, mode: str, fusion: str) -> None:
+        if mode not in MODES:
+            raise UsageError(f"mode {mode!r}: choose one of {', '.join(MODES)}")
+        if fusion not in _fusion.FUSIONS:
+            raise UsageError(f"fusion {fusion!r}: choose one of {', '.join(_fusion.FUSIONS)}")
+        if not 1 <= k <= MAX_K:
+            raise UsageError(f"k = {k}: choose between 1 and {MAX_K}")
+        if mode != "bm25" and not self.manifest.settings.model:
+            raise UsageError(f"the index in {self.path} has no vectors. Use --mode bm25, or rebuild it with a model.")
+        for question in questions:
+            if not question.strip():
+                raise UsageError("the question is empty. Type a few words.")
+            if len(question) > MAX_QUESTION:
+                raise UsageError(f"the question has {len(question)} characters; the limit is {MAX_QUESTION}")
+
+    def _vectors(self, questions: Sequence[str]) -> np.ndarray:
+        assert self.encoder is not None
+        return self.encoder.encode_questions(questions)
+
+    def _rank(
+        self,
+        question: str,
+        vector: np.ndarray | None,
+        k: int,
+        mode: str,
+        among: np.ndarray | None,
+        fusion: Fusion,
+        weight: float | None,
+        scale: float,
+        candidates: int,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Numbers, scores, and the BM25 and dense scores behind them."""
+        if mode == "bm25":
+            numbers, scores = self._bm25(question, k, among)
+            return numbers, scores, scores, None
+        assert vector is not None
+        if mode == "dense":
+            numbers, scores = self._nearest(vector, k, among)
+            return numbers, scores, None, scores
+        size = max(k, candidates)
+        left, right = self._bm25(question, size, among), self._nearest(vector, size, among)
+        numbers = np.union1d(left[0], right[0])
+        bm25 = _completed(numbers, left, lambda missing: self._lexical.scores(question, missing))
+        dense = _completed(numbers, right, lambda missing: self._dense.scores(vector, missing))
+        if fusion == "linear":
+            scores = _fusion.linear(bm25, dense, scale)
+        elif fusion == "rrf":
+            scores = _fusion.reciprocal_rank(numbers, (left[0], right[0]))
+        else:
+            share = weight if weight is not None else self.encoder.config.fusion_weight  # type: ignore[union-attr]
+            scores = _fusion.zscore(bm25, dense, (left[1], right[1]), share)
+        order = np.lexsort((numbers, -scores))[:k]
+        return numbers[order], scores[order], bm25[order], dense[order]
+
+    def _bm25(self, question: str, k: int, among: np.ndarray | None) -> Ranking:
+        if among is not None:
+            return self._lexical.search_among(question, k, among)
+        return self._lexical.search(question, k, self._corpus.alive)
+
+    def _nearest(self, vector: np.ndarray, k: int, among: np.ndarray | None) -> Ranking:
+        if among is not None:
+            return self._dense.search_among(vector, k, among)
+        return self._dense.search(vector[None], k, self._corpus.alive)[0]
+
+    def _hits(self, found: tuple[np.ndarray, ...], k: int, by_document: bool) -> list[Hit]:
+        numbers, scores, bm25, dense = found
+        chosen = np.arange(len(numbers))
+        if by_document and len(numbers):
+            _, first = np.unique(self._corpus.document_owners(numbers), return_index=True)
+            chosen = np.sort(first)
+        return [
+            Hit(
+                rank,
+                float(scores[row]),
+                self._corpus.passage(int(numbers[row])),
+                None if bm25 is None else float(bm25[row]),
+                None if dense is None else float(dense[row]),
+            )
+            for rank, row in enumerate(chosen[:k], 1)
+        ]
+
+
+def _completed(numbers: np.ndarray, known: Ranking, score: Any) -> np.ndarray:
+    """Every candidate's score: those already known, and the missing ones computed."""
+    result = np.full(len(numbers), np.nan, np.float32)
+    result[np.searchsorted(numbers, known[0])] = known[1]
+    missing = np.isnan(result)
+    if missing.any():
+        result[missing] = score(numbers[missing])
+    return result

@@ -1,0 +1,193 @@
+"""BM25 by tantivy: one index over the whole directory, so that document frequencies are global.
+
+It knows passage numbers and nothing else. It is committed before the manifest, so it may hold passages that
+the manifest does not list (yet, or any more); whoever searches filters by what is alive.
+"""
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import tantivy
+
+from mundap.errors import IndexDamaged
+from mundap.index.analyzer import Analyzer
+
+_HEAP = 256_000_000
+_MOST_TERMS = 1024  # of a question; a longer one is cut, far beyond anything a person asks
+_SMALL_SET = 20_000
+
+Ranking = tuple[np.ndarray, np.ndarray]
+"""Passage numbers and scores, best first."""
+
+Alive = Callable[[np.ndarray], np.ndarray]
+"""Tells for each passage number whether it may be found."""
+
+
+class Scorer(Protocol):
+    """What the two lexical implementations have in common."""
+
+    def search(self, question: str, k: int, alive: Alive | None = None) -> Ranking:
+        """The best k passages that have a term of the question in them."""
+        ...
+
+    def scores(self, question: str, numbers: np.ndarray) -> np.ndarray:
+        """The score of each of these passages, 0 where no term matches."""
+        ...
+
+
+class Lexical:
+    """The tantivy index, for reading."""
+
+    def __init__(self, folder: Path, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self._schema = _schema()
+        try:
+            self._index = tantivy.Index(self._schema, path=str(folder))
+        except (ValueError, OSError) as error:
+            raise IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.") from error
+        self._index.register_tokenizer("words", analyzer.words)
+        self._searcher = self._index.searcher()
+
+    def __len__(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def search(self, question: str, k: int, alive: Alive | None = None) -> Ranking:
+        """The best k living passages. Ties go to the lower number, so that an order can be repeated."""
+        query = self._query(question)
+        limit = min(k, len(self))
+        while query is not None and limit > 0:
+            numbers, scores = self._run(query, limit)
+            exhausted = len(numbers) < limit or limit >= len(self)
+            if alive is not None:
+                living = alive(numbers)
+                numbers, scores = numbers[living], scores[living]
+            if len(numbers) >= k or exhausted:
+                order = np.lexsort((numbers, -scores))[:k]
+                return numbers[order], scores[order]
+            limit = min(limit * 4, len(self))
+        return np.empty(0, np.uint64), np.empty(0, np.float32)
+
+    def search_among(self, question: str, k: int, numbers: np.ndarray) -> Ranking:
+        """The best k out of a given set of passages."""
+        if len(numbers) > _SMALL_SET:
+            allowed = np.sort(numbers)
+            return self.search(question, k, lambda found: _in_sorted(allowed, found))
+        scores = self.scores(question, numbers)
+        order = np.lexsort((numbers, -scores))[:k]
+        order = order[scores[order] > 0]
+        return numbers[order], scores[order]
+
+    def scores(self, question: str, numbers: np.ndarray) -> np.ndarray:
+        """The exact BM25 score of each of these passages, 0 where no term matches."""
+        result = np.zeros(len(numbers), np.float32)
+        query = self._query(question)
+        if query is None or not len(numbers):
+            return result
+        among = tantivy.Query.term_set_query(self._schema, "number", numbers.tolist())
+        both = tantivy.Query.boolean_query(
+            [
+                (tantivy.Occur.Must, tantivy.Query.const_score_query(among, 0.0)),
+                (tantivy.Occur.Must, query),
+            ]
+        )
+        found, scores = self._run(both, len(numbers))
+        by_number = np.argsort(numbers)
+        result[by_number[np.searchsorted(numbers, found, sorter=by_number)]] = scores
+        return result
+
+    def living(self, alive: Alive) -> int:
+        """How many of its passages are alive."""
+        if not len(self):
+            return 0
+        hits = self._searcher.search(tantivy.Query.all_query(), len(self), count=False).hits
+        numbers = self._searcher.fast_field_values("number", [address for _, address in hits])
+        return int(alive(np.unique(np.array(numbers, np.uint64))).sum())
+
+    def _query(self, question: str) -> Any:
+        terms = self.analyzer.question_terms(question)[:_MOST_TERMS]
+        if not terms:
+            return None
+        queries = (tantivy.Query.term_query(self._schema, "body", term, "freq") for term in terms)
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
+
+    def _run(self, query: Any, limit: int) -> Ranking:
+        hits = self._searcher.search(query, limit, count=False).hits
+        numbers = self._searcher.fast_field_values("number", [address for _, address in hits])
+        return np.array(numbers, np.uint64), np.array([score for score, _ in hits], np.float32)
+
+
+class LexicalWriter:
+    """Adds to the tantivy index and takes away from it. Nothing is seen by others before `commit`."""
+
+    def __init__(self, folder: Path, analyzer: Analyzer, threads: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.analyzer = analyzer
+        self._schema = _schema()
+        try:
+            index = tantivy.Index(self._schema, path=str(folder))
+            index.register_tokenizer("words", analyzer.words)
+            self._writer = index.writer(heap_size=_HEAP, num_threads=min(threads, 8))
+        except (ValueError, OSError) as error:
+            raise IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.") from error
+
+    def add(self, number: int, title: str, text: str) -> None:
+        """Index a passage under its number, its title with its text."""
+        document = tantivy.Document()
+        document.add_unsigned("number", number)
+        document.add_text("body", self.analyzer.prepare(f"{title}\n{text}"))
+        try:
+            self._writer.add_document(document)
+        except ValueError as error:
+            raise _as_os_error(error) from error
+
+    def delete(self, numbers: Iterable[int]) -> None:
+        """Take passages away."""
+        for number in numbers:
+            self._writer.delete_documents_by_term("number", number)
+
+    def delete_from(self, number: int) -> None:
+        """Take away every passage from this number on: the leftovers of a writer that died."""
+        query = tantivy.Query.range_query(
+            self._schema, "number", tantivy.FieldType.Unsigned, lower_bound=number
+        )
+        self._writer.delete_documents_by_query(query)
+
+    def commit(self) -> None:
+        """Make the changes durable.
+
+        Raises:
+            OSError: The disk is full or cannot be written.
+        """
+        try:
+            self._writer.commit()
+        except ValueError as error:
+            raise _as_os_error(error) from error
+
+    def close(self) -> None:
+        """Wait for merges and release tantivy's lock; what was not committed is forgotten."""
+        with contextlib.suppress(ValueError):  # a merge that failed is tried again by the next writer
+            self._writer.wait_merging_threads()
+
+
+def _as_os_error(error: ValueError) -> OSError:
+    """Tantivy's errors arrive as ValueError, whatever they are; while writing they are the disk's."""
+    full = "No space left" in str(error)
+    return OSError(errno.ENOSPC if full else errno.EIO, f"{'no space left' if full else error}")
+
+
+def _schema() -> Any:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("number", stored=False, indexed=True, fast=True)
+    builder.add_text_field("body", stored=False, tokenizer_name="words", index_option="freq")
+    return builder.build()
+
+
+def _in_sorted(allowed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    if not len(allowed):
+        return np.zeros(len(numbers), bool)
+    position = np.minimum(np.searchsorted(allowed, numbers), len(allowed) - 1)
+    return np.asarray(allowed[position] == numbers)

@@ -1,0 +1,169 @@
+"""A checkpoint into our model folder: fused fp32 ONNX, int8 ONNX, tokenizer, config (extra `train`)."""
+
+import contextlib
+import io
+import logging
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mundap.errors import ExtraMissing, MundapError
+from mundap.disk import checksum
+from mundap.models import checkpoint
+from mundap.models.encoder import Encoder
+from mundap.models.folder import EncoderConfig
+
+try:
+    import onnx
+    import torch
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.transformers import optimizer
+except ImportError as error:
+    raise ExtraMissing("exporting a model", "train") from error
+
+PRECISIONS = ("int8", "fp32")
+_FLOAT = 1  # onnx.TensorProto.FLOAT
+
+_PROBES = (
+    ("Question answering", "The retriever selects passages, and the reader extracts the answer span."),
+    ("서울", "서울은 대한민국의 수도이자 최대 도시이다."),
+    ("", "Short."),
+    ("A longer passage", "Rivers carry water from the mountains to the sea, and silt with it. " * 12),
+)
+
+
+def export(
+    source: Path,
+    out: Path,
+    name: str = "",
+    precisions: Sequence[str] = PRECISIONS,
+    fusion_weight: float = 0.7,
+    title: Any = "pair",
+    license: str = "",
+) -> dict[str, float]:
+    """Write a model folder and compare it with torch.
+
+    Args:
+        source: A Hugging Face or sentence-transformers directory.
+        out: The folder to make; it appears whole or not at all.
+        name: What the model is called; the source's name by default.
+        precisions: `int8`, `fp32` or both.
+        fusion_weight: The dense share in hybrid ranking, see `mundap.index.fusion`.
+        title: How title and text are joined, see `EncoderConfig`.
+        license: Of the weights, for the record.
+
+    Returns:
+        For each precision the lowest cosine between our vector and torch's over a few texts.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
+    network, tokenizer, recipe = checkpoint.load(source)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
+        made = Path(scratch) / "model"
+        made.mkdir()
+        with _quiet():
+            _write_fp32(network, made / "encoder.fp32.onnx")
+            if "int8" in precisions:
+                _write_int8(made / "encoder.fp32.onnx", made / "encoder.int8.onnx")
+        if "fp32" not in precisions:
+            (made / "encoder.fp32.onnx").unlink()
+        tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
+        EncoderConfig(
+            name=name or source.name,
+            dimension=network.network.config.hidden_size,
+            max_length=min(recipe.max_length, network.network.config.max_position_embeddings),
+            pooling=recipe.pooling,
+            normalized=recipe.normalized,
+            similarity="cosine" if recipe.normalized else "dot",
+            question_prompt=recipe.question_prompt,
+            passage_prompt=recipe.passage_prompt,
+            title=title,
+            fusion_weight=fusion_weight,
+            source=source.name,
+            license=license,
+            sha256={path.name: checksum(path) for path in sorted(made.iterdir())},
+        ).save(made)
+        parity = {precision: _parity(made, network, precision) for precision in precisions}
+        if out.exists():
+            out.rmdir()
+        shutil.move(made, out)
+    return parity
+
+
+def _write_fp32(network: Any, path: Path) -> None:
+    """Trace the network and fuse attention, layer norms and GELU into onnxruntime's own operators."""
+    config = network.network.config
+    example = torch.arange(1, 18).unsqueeze(0)
+    traced = path.with_suffix(".traced")
+    torch.onnx.export(
+        network,
+        (example,),
+        str(traced),
+        input_names=["input_ids"],
+        output_names=["vector"],
+        dynamic_axes={"input_ids": {0: "batch", 1: "length"}, "vector": {0: "batch"}},
+        opset_version=17,
+        dynamo=False,
+    )
+    network.eval()  # the exporter has been known to leave it in training mode
+    fused = optimizer.optimize_model(
+        str(traced),
+        model_type="bert",
+        num_heads=config.num_attention_heads,
+        hidden_size=config.hidden_size,
+        opt_level=0,
+    )
+    fused.save_model_to_file(str(path))
+    traced.unlink()
+    onnx.checker.check_model(onnx.load(str(path), load_external_data=False))
+
+
+def _write_int8(source: Path, path: Path) -> None:
+    """Dynamic int8: weights in seven bits, a scale for every column.
+
+    Eight bits overflow the 16-bit sums of processors without VNNI, and give other vectors there than on those
+    that have it; seven never do, so an index can move between machines.
+    """
+    quantize_dynamic(
+        str(source),
+        str(path),
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+        reduce_range=True,
+        extra_options={"DefaultTensorType": _FLOAT},
+    )
+
+
+def _parity(folder: Path, network: Any, precision: Any) -> float:
+    """The lowest cosine over a few texts between the exported model and torch on the same tokens."""
+    encoder = Encoder(folder, precision, threads=1)
+    ours = encoder.encode_passages(_PROBES)
+    theirs = np.concatenate(list(_torch_vectors(encoder, network, _PROBES)))
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    return float(((ours * theirs).sum(1) / norms).min())
+
+
+def _torch_vectors(encoder: Encoder, network: Any, passages: Iterable[tuple[str, str]]) -> Iterator[np.ndarray]:
+    for title, text in passages:
+        pair = (title, text) if title and encoder.config.title == "pair" else (f"{title}. {text}" if title else text)
+        ids = encoder._tokenizer.encode_batch([pair])[0].ids
+        with torch.no_grad():
+            yield network(torch.tensor([ids])).numpy()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Exporters print and warn about themselves; only errors matter to a user."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)

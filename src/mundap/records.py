@@ -1,0 +1,94 @@
+"""The language of the house: small frozen records that every room speaks and none of them owns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text with a name, as it came out of its file.
+
+    Attributes:
+        id: Unique within an index.
+        text: The extracted text; passages are slices of it.
+        title: Shown with each passage and searched with it.
+        source: The file it came from.
+        metadata: Further facts, for filters.
+        whole: The text already is a passage (a row of psgs_w100, BEIR, MS MARCO) and is never split.
+    """
+
+    id: str
+    text: str
+    title: str = ""
+    source: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A slice of a document: `text` is the document's `text[start:end]`, counted in code points."""
+
+    id: str
+    document: str
+    title: str
+    text: str
+    source: str
+    start: int
+    end: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The passage as it stands in `--json` output."""
+        return {
+            "id": self.id,
+            "document": self.document,
+            "title": self.title,
+            "text": self.text,
+            "source": self.source,
+            "start": self.start,
+            "end": self.end,
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A found passage. Scores are always higher-is-better.
+
+    Attributes:
+        rank: From 1.
+        score: What the ranking was made by.
+        passage: What was found.
+        bm25: Its BM25 score, where the mode computed one.
+        dense: Its inner product with the question, where the mode computed one.
+    """
+
+    rank: int
+    score: float
+    passage: Passage
+    bm25: float | None = None
+    dense: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The hit as it stands in `--json` output; scores that were not computed are left out."""
+        scores = {"bm25": self.bm25, "dense": self.dense}
+        return {
+            "rank": self.rank,
+            "score": self.score,
+            **{name: score for name, score in scores.items() if score is not None},
+            "passage": self.passage.as_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that could not be read: a file, or one row of it (`source` is then `file:line`)."""
+
+    source: str
+    reason: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The record as it stands in `--json` output."""
+        return {"source": self.source, "reason": self.reason}

@@ -1,0 +1,1 @@
+"""Words, sentences, answers: everything about text that needs no index and no model."""

@@ -1,0 +1,98 @@
+"""Does a passage contain an answer? Every top-k accuracy is decided here.
+
+`string` and `regex` follow the matching that DPR results are reported with, so numbers stay comparable.
+`cjk` is a mode of our own for writing in which words cannot be told apart by spaces.
+"""
+
+import logging
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Literal
+
+import regex
+
+from mundap.text.scripts import HANGUL, UNSPACED
+
+Mode = Literal["string", "regex", "cjk"]
+
+_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", regex.UNICODE)
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+", regex.UNICODE)
+_log = logging.getLogger(__name__)
+
+
+def tokens(text: str) -> list[str]:
+    """NFD, then runs of letters, digits and marks or any single other visible character; lower-cased."""
+    return [token.lower() for token in _TOKEN.findall(unicodedata.normalize("NFD", text))]
+
+
+def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool:
+    """Whether any of the answers is in the passage text (the title is not searched).
+
+    Args:
+        text: The passage.
+        answers: Any one suffices. An empty answer matches nothing.
+        mode: `string`: a contiguous run of the same tokens. `regex`: the answers are regular expressions.
+            `cjk`: for Korean, Japanese and Chinese: `서울` is found in `서울은`.
+    """
+    if mode == "string":
+        return _has_string(text, answers)
+    if mode == "regex":
+        normal = unicodedata.normalize("NFD", text)
+        return any(pattern.search(normal) for pattern in map(_regex, answers) if pattern)
+    normal = unicodedata.normalize("NFKC", text).casefold()
+    return any(pattern.search(normal) for pattern in map(_cjk, answers) if pattern)
+
+
+def _has_string(text: str, answers: Iterable[str]) -> bool:
+    words = tokens(text)
+    return any(answer and _contains(words, answer) for answer in map(_answer_tokens, answers))
+
+
+@lru_cache(maxsize=4096)
+def _answer_tokens(answer: str) -> tuple[str, ...]:
+    return tuple(tokens(answer))
+
+
+def _contains(words: Sequence[str], part: tuple[str, ...]) -> bool:
+    first, length = part[0], len(part)
+    start = -1
+    try:
+        while True:
+            start = words.index(first, start + 1)
+            if tuple(words[start : start + length]) == part:
+                return True
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _regex(answer: str) -> "regex.Pattern[str] | None":
+    if not answer.strip():
+        return None
+    try:
+        pattern = unicodedata.normalize("NFD", answer)
+        return regex.compile(pattern, regex.IGNORECASE | regex.UNICODE | regex.MULTILINE)
+    except regex.error as error:
+        _log.warning("answer %r is not a regular expression (%s): it matches nothing", answer, error)
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _cjk(answer: str) -> "regex.Pattern[str] | None":
+    words = _WORD.findall(unicodedata.normalize("NFKC", answer).casefold())
+    if not words:
+        return None
+    # A Korean word starts where no other Hangul stands before it and may be followed by a particle; a word
+    # of a spaced script stands alone among its own kind (2019 is in 2019년); unspaced scripts match anywhere.
+    spaced = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{HANGUL}{UNSPACED}]]"
+    first, last = words[0][0], words[-1][-1]
+    before, after = "", ""
+    if regex.match(f"[{HANGUL}]", first):
+        before = f"(?<![{HANGUL}])"
+    elif not regex.match(f"[{UNSPACED}]", first):
+        before = f"(?<!{spaced})"
+    if not regex.match(f"[{HANGUL}{UNSPACED}]", last):
+        after = f"(?!{spaced})"
+    body = r"[\p{Z}\p{P}\p{S}\p{C}]*".join(map(regex.escape, words))
+    return regex.compile(before + body + after, regex.VERSION1)

@@ -1,0 +1,32 @@
+"""Which characters belong to which kind of writing. One place for the ranges."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7a3\ud7b0-\ud7ff"
+"""Korean: words are separated by spaces, but particles stick to them."""
+
+UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\u1780-\u17ff"  # Myanmar, Khmer
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d"  # iteration marks, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
+)
+"""Scripts written without spaces between words."""
+
+
+@cache
+def finder(characters: str, at_least: int = 1) -> Callable[[str], re.Match[str] | None]:
+    """A function that finds the first run of `at_least` of these characters in a text."""
+    return re.compile(f"[{characters}]{{{at_least}}}").search
+
+
+def has_hangul(text: str) -> bool:
+    """Whether any Korean letter is in the text."""
+    return not text.isascii() and finder(HANGUL)(text) is not None
+
+
+def has_unspaced(text: str) -> bool:
+    """Whether any character of a script without word spaces is in the text."""
+    return not text.isascii() and finder(UNSPACED)(text) is not None

@@ -1,0 +1,32 @@
+"""Where sentences end, good enough to keep passages from being cut in the middle of one."""
+
+import re
+from collections.abc import Iterator
+
+# A full stop ends a sentence when white space and no lower-case letter follow it; the CJK stops need neither.
+_END = re.compile(
+    r"""(?:[.!?…]+["'”’)\]]*(?=\s+[^\sa-z])|[。！？｡]+[」』”’）]*|\n\s*\n)\s*""",
+)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|No|Vol|Fig|Gen|Col|Capt|Lt|Rev|cf|e\.g|i\.e))\.$"
+)
+
+
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each sentence, without the white space between them."""
+    start = 0
+    for match in _END.finditer(text):
+        end = match.start() + len(match.group().rstrip())
+        if _ABBREVIATION.search(text, max(start, end - 8), end):
+            continue
+        yield from _trimmed(text, start, end)
+        start = match.end()
+    yield from _trimmed(text, start, len(text))
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    right = len(piece.rstrip())
+    if right > left:
+        yield start + left, start + right
