@@ -13,8 +13,18 @@ _FORMS = ("text", "markdown", "html", "pdf", "docx", "jsonl", "tsv", "json")
 
 def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--ignore", multiple=True, metavar="PATTERN", help="Leave files out, as in .gitignore (repeatable)."),
-        click.option("--format", "form", type=click.Choice(_FORMS), help="Read every file as this. [default: tell from each]"),
+        click.option(
+            "--ignore",
+            multiple=True,
+            metavar="PATTERN",
+            help="Leave files out, as in .gitignore (repeatable).",
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(_FORMS),
+            help="Read every file as this. [default: tell from each]",
+        ),
         shared.STRICT,
         shared.JSON,
     ):
@@ -31,12 +41,14 @@ def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--language", metavar="CODE", help="Language of the stemmer: en, de, fr, es … [default: en]. Korean, "
               "Japanese and Chinese are recognised by themselves.")  # fmt: skip
 @click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: minilm]")
-@click.option("--dense", type=click.Choice(["auto", "exact", "ivf", "hnsw"]), help="Kind of vector index. [default: auto]")
+@click.option(
+    "--dense",
+    type=click.Choice(["auto", "exact", "ivf", "hnsw"]),
+    help="Kind of vector index. [default: auto]",
+)
 @click.option("--fresh", is_flag=True, help="Build anew; the old index serves until the new one is done.")
 @_reading_options
-def index(
-    paths: tuple[str, ...], out: str | None, fresh: bool, strict: bool, as_json: bool, **options: Any
-) -> None:
+def index(paths: tuple[str, ...], out: str | None, fresh: bool, strict: bool, as_json: bool, **options: Any) -> None:
     """Index files and folders, or bring an index up to date with them.
 
     Only new and changed files are read; files that are gone are dropped. A build that was killed goes on
@@ -61,7 +73,12 @@ def index(
 @shared.changed_index
 @_reading_options
 def add(
-    paths: tuple[str, ...], index_path: str | None, out: str | None, strict: bool, as_json: bool, **options: Any
+    paths: tuple[str, ...],
+    index_path: str | None,
+    out: str | None,
+    strict: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Add files to an existing index, or read them again if they changed.
 

@@ -12,11 +12,22 @@ from mundap.errors import UsageError
 @click.command()
 @click.argument("ids", nargs=-1)
 @shared.changed_index
-@click.option("--source", "sources", multiple=True, metavar="GLOB", help="Delete what came from these files (repeatable).")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="GLOB",
+    help="Delete what came from these files (repeatable).",
+)
 @shared.STRICT
 @shared.JSON
 def delete(
-    ids: tuple[str, ...], sources: tuple[str, ...], index_path: str | None, out: str | None, strict: bool, as_json: bool
+    ids: tuple[str, ...],
+    sources: tuple[str, ...],
+    index_path: str | None,
+    out: str | None,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Delete documents by id, or by the files they came from.
 
@@ -42,7 +53,9 @@ def delete(
         )
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
-        click.echo(f"{report.removed:,} passages deleted; {report.documents:,} documents, {report.passages:,} passages left")
+        click.echo(
+            f"{report.removed:,} passages deleted; {report.documents:,} documents, {report.passages:,} passages left"
+        )
     shared.finish(report, strict)
 
 
@@ -56,7 +69,11 @@ def compact(index_path: str | None, out: str | None, as_json: bool) -> None:
 
     where = locate.to_read(shared.one_index(index_path, out))
     report = build.compact(where)
-    facts = {"passages": report.passages, "segments": Index(where).info()["segments"], "seconds": round(report.seconds, 3)}
+    facts = {
+        "passages": report.passages,
+        "segments": Index(where).info()["segments"],
+        "seconds": round(report.seconds, 3),
+    }
     if as_json:
         shared.print_json(facts)
     else:
@@ -77,7 +94,9 @@ def info(index_path: str | None, as_json: bool) -> None:
     settings: dict[str, Any] = facts.pop("settings")
     for name, value in facts.items():
         click.echo(f"{name:>11}  {value:,}" if isinstance(value, int) else f"{name:>11}  {value}")
-    cut = f"{settings['words']} words, overlap {settings['overlap']}" + (", by sentence" if settings["sentences"] else "")
+    cut = f"{settings['words']} words, overlap {settings['overlap']}" + (
+        ", by sentence" if settings["sentences"] else ""
+    )
     click.echo(f"{'passages of':>11}  {cut}")
 
 

@@ -23,7 +23,7 @@ def list_models(as_json: bool) -> None:
     if as_json:
         shared.print_json([asdict(config) for config in configs])
     for config in () if as_json else configs:
-        click.echo(f"{config.name}: {config.dimension} dimensions, {config.max_length} tokens, {config.pooling} pooling, "
+        click.echo(f"{config.name}: {config.dimension} dimensions, {config.max_length} tokens, {config.pooling}, "
                    f"{config.similarity}, from {config.source} ({config.license})")  # fmt: skip
 
 
@@ -35,6 +35,7 @@ def list_models(as_json: bool) -> None:
 @click.option("--title", type=click.Choice(["pair", "prefix"]), default="pair", show_default=True,
               help="How a passage's title joins its text.")  # fmt: skip
 @click.option("--weight", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
+@click.option("--scripts", type=click.Choice(["", "latin"]), default="", help="`latin` if it knows no other writing.")
 @click.option("--license", "license_name", default="", help="Licence of the weights, for the record.")
 @shared.JSON
 def export(
@@ -44,6 +45,7 @@ def export(
     precisions: tuple[str, ...],
     title: str,
     weight: float,
+    scripts: str,
     license_name: str,
     as_json: bool,
 ) -> None:
@@ -58,7 +60,7 @@ def export(
     from mundap.models.export import PRECISIONS
     from mundap.models.export import export as run
 
-    parity = run(checkpoint, out, name, precisions or PRECISIONS, weight, title, license_name)
+    parity = run(checkpoint, out, name, precisions or PRECISIONS, weight, scripts, title, license_name)
     if as_json:
         shared.print_json({"path": str(out), "parity": parity})
     else:

@@ -19,7 +19,7 @@ _COMPARED = ("bm25", "dense", "hybrid")
 @click.argument("question", nargs=-1)
 @shared.READ
 @click.option("-k", default=10, show_default=True, help="How many passages.")
-@click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid", "all"]), help="How to rank; `all` shows the three "
+@click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid", "all"]), help="`all` shows the three "
               "side by side. [default: hybrid]")  # fmt: skip
 @click.option("--fusion", type=click.Choice(["zscore", "linear", "rrf"]), default="zscore", show_default=True,
               help="How hybrid joins BM25 and dense.")  # fmt: skip
@@ -79,7 +79,10 @@ def _one(index: "Index", question: str, k: int, mode: Any, as_json: bool, option
         found = {name: index.search(question, k, name, **options) for name in _COMPARED}  # type: ignore[arg-type]
         if as_json:
             shared.print_json(
-                {"query": question, "modes": {name: [hit.as_dict() for hit in hits] for name, hits in found.items()}}
+                {
+                    "query": question,
+                    "modes": {name: [hit.as_dict() for hit in hits] for name, hits in found.items()},
+                }
             )
         else:
             _side_by_side(question, found)
@@ -115,7 +118,9 @@ def _listing(index: "Index", question: str, hits: "list[Hit]") -> None:
     width = 100
     for hit in hits:
         passage = hit.passage
-        parts = [f"{name} {value:.3f}" for name, value in (("bm25", hit.bm25), ("dense", hit.dense)) if value is not None]
+        parts = [
+            f"{name} {value:.3f}" for name, value in (("bm25", hit.bm25), ("dense", hit.dense)) if value is not None
+        ]
         detail = f" ({', '.join(parts)})" if len(parts) > 1 else ""
         click.echo(f"{click.style(f'{hit.rank:2d}. {passage.title}', bold=True)}  {hit.score:.3f}{detail}")
         click.echo(click.style(f"    {passage.source}  [{passage.start}:{passage.end}]  {passage.id}", dim=True))

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from mundap.index.build import Progress, Report, Watcher
 
 READ = click.option(
-    "-i", "--index", "index_path", metavar="DIR", help="The index. [default: .mundap/ here or in the nearest parent]"
+    "-i",
+    "--index",
+    "index_path",
+    metavar="DIR",
+    help="The index. [default: .mundap/ here or in the nearest parent]",
 )
 WRITE = click.option(
     "-o", "--out", metavar="DIR", help="The index to write. [default: .mundap/ here or in the nearest parent]"
@@ -69,18 +73,18 @@ def progress_bar(what: str) -> "Iterator[Watcher]":
     if not sys.stderr.isatty():
         yield lambda _: None
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[passages]:,} passages, {task.fields[rate]}/s"),
-        TimeRemainingColumn(),
+        rich.SpinnerColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TaskProgressColumn(),
+        rich.TextColumn("{task.fields[passages]:,} passages, {task.fields[rate]}/s"),
+        rich.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, passages=0, rate="-")
 
         def watch(now: "Progress") -> None:

@@ -1,6 +1,7 @@
 """From files to documents. `find` lists what there is to read, `read` reads one file, `Splitter` cuts."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from mundap.documents import prose, rows
 from mundap.documents.files import STREAM_ERRORS, SourceFile, explain
@@ -48,7 +49,7 @@ def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipp
     try:
         for found in FORMATS[form or _detect(file)](file):
             yield found if isinstance(found, Skipped) else _storable(found)
-    except (*STREAM_ERRORS, *_zstandard_errors()) as error:
+    except STREAM_ERRORS as error:
         yield Skipped(file.source, explain(error))
 
 
@@ -75,13 +76,5 @@ def _storable(document: Document) -> Document:
         (document.id + document.title + document.text).encode()
         return document
     except UnicodeEncodeError:
-        clean = (part.encode("utf-8", "replace").decode() for part in (document.id, document.text, document.title))
-        return Document(*clean, document.source, document.metadata, document.whole)
-
-
-def _zstandard_errors() -> tuple[type[Exception], ...]:
-    """Zstandard has an error class of its own; ask for it only if the library was in use at all."""
-    import sys
-
-    module = sys.modules.get("zstandard")
-    return (module.ZstdError,) if module else ()
+        parts = {name: getattr(document, name) for name in ("id", "text", "title")}
+        return replace(document, **{name: part.encode("utf-8", "replace").decode() for name, part in parts.items()})

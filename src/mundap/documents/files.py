@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from charset_normalizer import from_bytes
 
@@ -61,7 +61,7 @@ class SourceFile:
             import zstandard
 
             reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-            return cast("IO[bytes]", io.BufferedReader(cast("io.RawIOBase", reader)))
+            return cast("IO[bytes]", io.BufferedReader(_Zstandard(reader, zstandard.ZstdError)))
         return raw
 
     def position(self) -> int:
@@ -96,8 +96,25 @@ class SourceFile:
                 yield number, line.rstrip(b"\r\n")
 
 
+class _Zstandard(io.RawIOBase):
+    """Zstandard's stream with the errors of all other streams instead of its own."""
+
+    def __init__(self, reader: Any, error: type[Exception]) -> None:
+        self._reader = reader
+        self._error = error
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._reader.readinto(buffer))
+        except self._error as error:
+            raise EOFError(str(error)) from error
+
+
 STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, Unreadable)
-"""What reading a bad file raises. Zstandard's own error is wrapped by `explain` only when it is in use."""
+"""What reading a bad file raises."""
 
 
 def explain(error: BaseException) -> str:

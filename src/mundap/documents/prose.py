@@ -67,7 +67,7 @@ def read_pdf(file: SourceFile) -> Iterator[Document]:
         if reader.is_encrypted and not reader.decrypt(""):
             raise Unreadable("password-protected PDF: save a copy without the password")
         pages = [page.extract_text().strip() for page in reader.pages]
-        title = str((reader.metadata or {}).get("/Title") or "")
+        title = str(reader.metadata.get("/Title") or "") if reader.metadata else ""
     except Unreadable:
         raise
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:

@@ -72,7 +72,6 @@ class Analyzer:
         terms = self._content_words.analyze(prepared) or self.words.analyze(prepared)
         return list(dict.fromkeys(terms))
 
-
     def matches(self, text: str, question: str) -> list[tuple[int, int]]:
         """Where in a text the words of a question stand, whatever their endings: for highlighting."""
         wanted = set(self.question_terms(question))

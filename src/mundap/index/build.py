@@ -12,7 +12,7 @@ import numpy as np
 from mundap.disk import checksum
 from mundap.documents import SourceFile, Splitter, find, read
 from mundap.documents.walk import STDIN
-from mundap.errors import IndexDamaged, IndexMissing, MundapError, UsageError
+from mundap.errors import IndexDamaged, IndexMissing, ModelError, MundapError, UsageError
 from mundap.index import dense
 from mundap.index.analyzer import LANGUAGES, best_hangul
 from mundap.index.corpus import Filters
@@ -87,7 +87,11 @@ Watcher = Callable[[Progress], None]
 
 
 def build(
-    paths: Sequence[str | Path], out: Path, options: Options | None = None, fresh: bool = False, watch: Watcher | None = None
+    paths: Sequence[str | Path],
+    out: Path,
+    options: Options | None = None,
+    fresh: bool = False,
+    watch: Watcher | None = None,
 ) -> Report:
     """Make the index hold what the paths hold: new and changed files are read, vanished ones dropped.
 
@@ -199,7 +203,7 @@ def open_encoder(settings: Settings) -> Encoder | None:
         return None
     encoder = Encoder.from_pretrained(settings.model)
     if encoder.config.fingerprint != settings.fingerprint:
-        raise models.ModelError(
+        raise ModelError(
             f"the model {settings.model} is not the one the index was made with: its vectors would not fit. "
             "Put the old model back, or rebuild with `mundap index --fresh`."
         )
@@ -221,7 +225,12 @@ def _ingest(
     total = _input_size([path for path in paths if str(path) != STDIN], base, options.ignore)
     if total is None and len(roots) == len(paths):
         raise MundapError(f"nothing to index: no files in {', '.join(map(str, paths))}. Nothing was changed.")
-    job = {"verb": verb, "paths": [str(root) for root in roots], "ignore": list(options.ignore), "form": options.form}
+    job = {
+        "verb": verb,
+        "paths": [str(root) for root in roots],
+        "ignore": list(options.ignore),
+        "form": options.form,
+    }
     with Writer(out, settings, open_encoder(settings), job, fresh) as writer:
         reader = _Ingest(writer, options, watch or (lambda _: None), total or 0)
         reader.report.resumed = writer.resumed

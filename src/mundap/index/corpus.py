@@ -137,7 +137,7 @@ class Corpus:
         """The living passage numbers of some of a segment's documents."""
         chosen = np.zeros(len(segment.documents), bool)
         chosen[documents] = True
-        return segment.numbers()[chosen[segment.passages["document"]] & self.living(segment)]
+        return np.asarray(segment.numbers()[chosen[segment.passages["document"]] & self.living(segment)])
 
     def numbers_from(self, source: str) -> np.ndarray:
         """The living passage numbers of a source."""
@@ -147,14 +147,14 @@ class Corpus:
                 rows = segment.source_rows(row)
                 found.append(segment.numbers()[rows.start : rows.stop])
         numbers = np.concatenate(found)
-        return numbers[self.alive(numbers)]
+        return np.asarray(numbers[self.alive(numbers)])
 
     def source_state(self, source: str) -> SourceState | None:
         """How a source was last read, if anything of it is alive."""
         for segment in reversed(self.segments):
             for row in reversed(segment.find_sources(source)):
                 rows = segment.source_rows(row)
-                if not len(self.deleted) or self.alive(segment.numbers()[rows.start : rows.stop]).any():
+                if len(rows) and (not len(self.deleted) or self.alive(segment.numbers()[rows.start : rows.stop]).any()):
                     return segment.source_state(row)
         return None
 

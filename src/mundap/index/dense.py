@@ -44,13 +44,13 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
     total = len(corpus)
     if kind == "ivf":
         lists = int(min(4 * math.sqrt(total), 65536))
-        index = faiss.index_factory(dimension, f"IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
+        index: Any = faiss.index_factory(dimension, f"IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
         sample = _sample(corpus, min(total, 64 * lists))
         index.cp.max_points_per_centroid = 64
         index.train(sample)
     else:
         index = faiss.index_factory(dimension, "IDMap,HNSW32,SQ8", faiss.METRIC_INNER_PRODUCT)
-        faiss.downcast_index(index.index).hnsw.efConstruction = 200
+        _hnsw(index).efConstruction = 200
         index.train(_sample(corpus, min(total, 65536)))
     for segment in corpus.segments:
         rows = np.flatnonzero(corpus.living(segment))
@@ -59,6 +59,13 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
             part = rows[start : start + _BLOCK]
             index.add_with_ids(np.asarray(segment.vectors[part], np.float32), numbers[part].astype(np.int64))
     faiss.write_index(index, str(path))
+
+
+def _hnsw(index: Any) -> Any:
+    import faiss
+
+    below: Any = faiss.downcast_index(index.index)
+    return below.hnsw
 
 
 def _sample(corpus: Corpus, size: int) -> np.ndarray:
@@ -156,7 +163,7 @@ class Dense:
             if self._entry.kind == "ivf":  # type: ignore[union-attr]
                 self._ann.nprobe = max(_LEAST_PROBES, int(self._ann.nlist * _PROBED))
             else:
-                faiss.downcast_index(self._ann.index).hnsw.efSearch = 200
+                _hnsw(self._ann).efSearch = 200
             # FAISS 1.15 keeps small batches off BLAS by default, which costs a factor of eight.
             faiss.cvar.distance_compute_blas_threshold = 20
         return self._ann

@@ -40,7 +40,9 @@ def reciprocal_rank(numbers: np.ndarray, rankings: tuple[np.ndarray, np.ndarray]
     scores = np.zeros(len(numbers), np.float32)
     for ranked in rankings:
         rank = {int(number): position for position, number in enumerate(ranked, 1)}
-        scores += np.array([1 / (_RRF + rank[n]) if (n := int(number)) in rank else 0 for number in numbers], np.float32)
+        scores += np.array(
+            [1 / (_RRF + rank[n]) if (n := int(number)) in rank else 0 for number in numbers], np.float32
+        )
     return scores
 
 

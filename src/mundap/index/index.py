@@ -26,6 +26,8 @@ MODES = ("bm25", "dense", "hybrid")
 MAX_K = 100_000
 MAX_QUESTION = 100_000  # characters; far beyond any question, and a bound on the work one can cause
 
+_Found = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
+
 
 class Index:
     """A snapshot of an index directory. Writers do not disturb it; open again to see what they committed.
@@ -43,7 +45,7 @@ class Index:
             try:
                 self._corpus = Corpus(self.path, self.manifest)
                 self.analyzer = Analyzer(self.manifest.settings.language, self.manifest.settings.hangul)
-                self._lexical = Lexical(self.path / "lexical", self.analyzer)
+                self._lexical = Lexical(self.path / self.manifest.lexical, self.analyzer)
                 failure = None
             except (IndexDamaged, FileNotFoundError) as error:
                 failure = error
@@ -186,7 +188,7 @@ class Index:
         weight: float | None,
         scale: float,
         candidates: int,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    ) -> _Found:
         """Numbers, scores, and the BM25 and dense scores behind them."""
         if mode == "bm25":
             numbers, scores = self._bm25(question, k, among)
@@ -205,7 +207,7 @@ class Index:
         elif fusion == "rrf":
             scores = _fusion.reciprocal_rank(numbers, (left[0], right[0]))
         else:
-            share = weight if weight is not None else self.encoder.config.fusion_weight  # type: ignore[union-attr]
+            share = weight if weight is not None else self.encoder.config.weight_for(question)  # type: ignore[union-attr]
             scores = _fusion.zscore(bm25, dense, (left[1], right[1]), share)
         order = np.lexsort((numbers, -scores))[:k]
         return numbers[order], scores[order], bm25[order], dense[order]
@@ -220,7 +222,7 @@ class Index:
             return self._dense.search_among(vector, k, among)
         return self._dense.search(vector[None], k, self._corpus.alive)[0]
 
-    def _hits(self, found: tuple[np.ndarray, ...], k: int, by_document: bool) -> list[Hit]:
+    def _hits(self, found: _Found, k: int, by_document: bool) -> list[Hit]:
         numbers, scores, bm25, dense = found
         chosen = np.arange(len(numbers))
         if by_document and len(numbers):

@@ -19,6 +19,8 @@ from mundap.index.analyzer import Analyzer
 _HEAP = 256_000_000
 _MOST_TERMS = 1024  # of a question; a longer one is cut, far beyond anything a person asks
 _SMALL_SET = 20_000
+_TIE_MARGIN = 16  # fetched beyond k, to see whether the k-th place is shared
+_MOST_TIED = 20_000
 
 Ranking = tuple[np.ndarray, np.ndarray]
 """Passage numbers and scores, best first."""
@@ -58,17 +60,18 @@ class Lexical:
     def search(self, question: str, k: int, alive: Alive | None = None) -> Ranking:
         """The best k living passages. Ties go to the lower number, so that an order can be repeated."""
         query = self._query(question)
-        limit = min(k, len(self))
-        while query is not None and limit > 0:
-            numbers, scores = self._run(query, limit)
-            exhausted = len(numbers) < limit or limit >= len(self)
+        limit = k + _TIE_MARGIN
+        while query is not None and len(self):
+            numbers, scores = self._run(query, min(limit, len(self)))
+            exhausted = len(numbers) < limit
             if alive is not None:
                 living = alive(numbers)
                 numbers, scores = numbers[living], scores[living]
-            if len(numbers) >= k or exhausted:
+            tied = len(scores) > k and scores[-1] == scores[k - 1] and limit < _MOST_TIED
+            if exhausted or (len(numbers) >= k and not tied):
                 order = np.lexsort((numbers, -scores))[:k]
                 return numbers[order], scores[order]
-            limit = min(limit * 4, len(self))
+            limit *= 4
         return np.empty(0, np.uint64), np.empty(0, np.float32)
 
     def search_among(self, question: str, k: int, numbers: np.ndarray) -> Ranking:
@@ -146,14 +149,13 @@ class LexicalWriter:
 
     def delete(self, numbers: Iterable[int]) -> None:
         """Take passages away."""
-        for number in numbers:
-            self._writer.delete_documents_by_term("number", number)
+        # By query: tantivy-py 0.27 makes a signed term of a Python int, which matches no unsigned field.
+        query = tantivy.Query.term_set_query(self._schema, "number", list(numbers))
+        self._writer.delete_documents_by_query(query)
 
     def delete_from(self, number: int) -> None:
         """Take away every passage from this number on: the leftovers of a writer that died."""
-        query = tantivy.Query.range_query(
-            self._schema, "number", tantivy.FieldType.Unsigned, lower_bound=number
-        )
+        query = tantivy.Query.range_query(self._schema, "number", tantivy.FieldType.Unsigned, lower_bound=number)
         self._writer.delete_documents_by_query(query)
 
     def commit(self) -> None:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from mundap.errors import IndexDamaged, IndexMissing
 from mundap.disk import write_atomic
+from mundap.errors import IndexDamaged, IndexMissing
 
 FORMAT = 1
 COMMITTED = "manifest.json"
@@ -74,9 +74,23 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A state of the index. Passage numbers are given out once and never used again."""
+    """A state of the index. Passage numbers are given out once and never used again.
+
+    Attributes:
+        settings: What the index was made with.
+        lexical: The folder of the lexical index, which keeps its own checksums.
+        generation: Counts the commits.
+        next_number: The number of the next new passage.
+        next_segment: The name of the next new segment.
+        segments: In the order of their numbers.
+        deleted: The numbers of deleted passages that are still in a segment.
+        dense: The approximate dense index, if there is one.
+        tool: What wrote it.
+        job: Of work in progress: what is being done.
+    """
 
     settings: Settings
+    lexical: str
     generation: int = 0
     next_number: int = 0
     next_segment: int = 0

@@ -12,6 +12,7 @@ All files are plain arrays and bytes, memory-mapped; opening a segment reads non
     vectors.bin     float16, one row a passage; missing in an index without a model
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -22,15 +23,22 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from mundap.errors import IndexDamaged
 from mundap.disk import checksum, sync_file, sync_folder
+from mundap.errors import IndexDamaged
 from mundap.index.manifest import FileEntry, SegmentEntry
 from mundap.records import Document, Passage
 
 DOCUMENT = np.dtype([("first", "<u4"), ("source", "<u4"), ("whole", "u1")])
 PASSAGE = np.dtype([("document", "<u4"), ("start", "<u4"), ("end", "<u4"), ("left", "<u4"), ("right", "<u4")])
 SOURCE = np.dtype(
-    [("first", "<u4"), ("size", "<u8"), ("modified", "<u8"), ("digest", "S32"), ("documents", "<u8"), ("done", "u1")]
+    [
+        ("first", "<u4"),
+        ("size", "<u8"),
+        ("modified", "<u8"),
+        ("digest", "S32"),
+        ("documents", "<u8"),
+        ("done", "u1"),
+    ]
 )
 KEY = np.dtype([("hash", "<u8"), ("row", "<u4")])
 VECTOR = np.dtype("<f2")
@@ -365,14 +373,20 @@ class SegmentWriter:
             files.append(FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum(path)))
         sync_folder(self.folder)
         return SegmentEntry(
-            self.name, self.first, end if last is None else last, len(self), len(self._documents), tuple(files)
+            self.name,
+            self.first,
+            end if last is None else last,
+            len(self),
+            len(self._documents),
+            tuple(files),
         )
 
     def abandon(self) -> None:
         """Throw the unfinished segment away."""
-        self._blob.close()
-        if self._vectors is not None:
-            self._vectors.close()
+        for file in (self._blob, self._vectors):
+            with contextlib.suppress(OSError):  # a full disk refuses even the last buffered bytes
+                if file is not None:
+                    file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _string(self, data: bytes) -> None:

@@ -47,10 +47,10 @@ def _parts(root: Path, manifest: Manifest) -> list[str]:
     problems = []
     corpus = Corpus(root, manifest)
     settings = manifest.settings
-    lexical = Lexical(root / "lexical", Analyzer(settings.language, settings.hangul))
+    lexical = Lexical(root / manifest.lexical, Analyzer(settings.language, settings.hangul))
     found = lexical.living(corpus.alive)
     if found != len(corpus):
-        problems.append(f"{root / 'lexical'} knows {found} of {len(corpus)} passages")
+        problems.append(f"{root / manifest.lexical} knows {found} of {len(corpus)} passages")
     for segment in corpus.segments:
         table = segment.passages
         if len(table) != len(segment) or (len(table) and int(table["document"].max()) >= len(segment.documents)):

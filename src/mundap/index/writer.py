@@ -6,6 +6,7 @@ renaming, changes what readers see. Whatever neither manifest lists is swept awa
 """
 
 import contextlib
+import itertools
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -95,22 +96,12 @@ class Writer:
         self._checkpointed = time.monotonic()
         self._changed = self.resumed or self.fresh
         with disk_errors(self.root):
-            self._lexical = self._open_lexical()
+            self._lexical = LexicalWriter(self.root / self.manifest.lexical, self.analyzer, cores())
             self._sweep()
-            if self.resumed or self.fresh:
+            if self.resumed:
                 self._lexical.delete_from(self.manifest.next_number)
-            else:
+            elif not self.fresh:
                 self._clean_lexical()
-
-    def _open_lexical(self) -> LexicalWriter:
-        folder = self.root / "lexical"
-        try:
-            return LexicalWriter(folder, self.analyzer, cores())
-        except IndexDamaged:
-            if not self.fresh:
-                raise
-            shutil.rmtree(folder)
-            return LexicalWriter(folder, self.analyzer, cores())
 
     def _starting_point(self, settings: Settings | None, job: dict[str, Any]) -> tuple[Manifest, bool]:
         old = self.committed
@@ -125,12 +116,16 @@ class Writer:
             return old.with_changes(job=job), False
         if settings is None:
             raise IndexMissing(f"no index in {self.root}")
-        new = Manifest(settings, job=job)
+        new = Manifest(settings, self._new_lexical(), job=job)
         if old:  # numbers and names of the old state are still in use until the commit
             new = new.with_changes(
                 generation=old.generation, next_number=old.next_number, next_segment=old.next_segment
             )
         return new, False
+
+    def _new_lexical(self) -> str:
+        """A name for a lexical index that no other has, dead ones included."""
+        return next(name for n in itertools.count() if not (self.root / (name := f"lexical-{n:06d}")).exists())
 
     def __enter__(self) -> Self:
         return self
@@ -172,8 +167,8 @@ class Writer:
             known = segment.key_hashes
             if not len(known):
                 continue
-            position = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-            for suspect in np.flatnonzero(known[position] == hashes):
+            nearest = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+            for suspect in np.flatnonzero(known[nearest] == hashes).tolist():
                 for document in segment.find_documents(names[suspect]):
                     first = int(segment.numbers()[segment.passage_rows(document)[0]])
                     if first not in self._deleted and self.corpus.alive(np.array([first], np.uint64))[0]:
@@ -277,8 +272,14 @@ class Writer:
             for group in groups:
                 if len(group) > 1 or not all(self.corpus.living(segment).all() for segment in group):
                     self._merge(group)
-            self.manifest = self.manifest.with_changes(dense=None)
+            self.manifest = self.manifest.with_changes(dense=None, lexical=self._new_lexical())
             self._reopen()
+            # Tantivy counts deleted passages in its document frequencies; only writing it anew rids it of them.
+            self._lexical.close()
+            self._lexical = LexicalWriter(self.root / self.manifest.lexical, self.analyzer, cores())
+            for number, passage in self.corpus.passages():
+                self._lexical.add(number, passage.title, passage.text)
+            self._lexical.commit()
         self._changed = True
 
     def _merge_tail(self) -> None:
@@ -301,7 +302,8 @@ class Writer:
         else:
             writer.abandon()
         self.manifest = self.manifest.with_changes(
-            segments=tuple(sorted(left, key=lambda entry: entry.first)), next_segment=self.manifest.next_segment + 1
+            segments=tuple(sorted(left, key=lambda entry: entry.first)),
+            next_segment=self.manifest.next_segment + 1,
         )
         self._write_deleted()
         self._reopen()
@@ -349,7 +351,7 @@ class Writer:
 
         Only done when the manifest is the committed one: nobody needs them, and a crash here is harmless.
         """
-        if len(Lexical(self.root / "lexical", self.analyzer)) == len(self.corpus):
+        if len(Lexical(self.root / self.manifest.lexical, self.analyzer)) == len(self.corpus):
             return
         unlisted, expected = [self.corpus.deleted], 0
         for segment in self.corpus.segments:
@@ -364,11 +366,13 @@ class Writer:
     def _sweep(self) -> None:
         """Remove files that neither the committed state nor the work in progress lists."""
         files: set[str] = set()
+        lexical: set[str] = set()
         segments = {self._segment.name} if self._segment is not None else set()
         for manifest in (self.committed, self.manifest):
             if manifest is not None:
                 files |= {entry.path for entry in manifest.files()}
                 segments |= {entry.name for entry in manifest.segments}
+                lexical.add(manifest.lexical)
         for pattern in ("deleted-*.bin", "dense-*.faiss", "*.tmp"):
             for path in self.root.glob(pattern):
                 if path.name not in files:
@@ -376,12 +380,15 @@ class Writer:
         for folder in (self.root / "segments").glob("[0-9]*"):
             if folder.name not in segments:
                 shutil.rmtree(folder, ignore_errors=True)
+        for folder in self.root.glob("lexical-*"):
+            if folder.name not in lexical:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_foreign(root: Path) -> None:
     """Never take over a folder that holds something else."""
     if root.exists() and not root.is_dir():
         raise UsageError(f"{root} is a file. Choose a folder for the index.")
-    ours = {COMMITTED, IN_PROGRESS, "lock", "lexical", "segments"}
+    ours = {COMMITTED, IN_PROGRESS, "lock", "segments"}
     if root.is_dir() and not any((root / name).exists() for name in ours) and any(root.iterdir()):
         raise UsageError(f"{root} is not empty and is not an index. Choose another folder with -o.")

@@ -56,7 +56,9 @@ def load(folder: Path) -> tuple[TextEncoder, Any, Recipe]:
     recipe = read_recipe(folder)
     architecture = (json.loads((folder / "config.json").read_text("utf-8")).get("architectures") or [""])[0]
     if architecture.startswith("DPR"):
-        raise ModelError(f"{folder}: {architecture} cannot be exported yet, only plain and sentence-transformers models")
+        raise ModelError(
+            f"{folder}: {architecture} cannot be exported yet, only plain and sentence-transformers models"
+        )
     network, report = transformers.AutoModel.from_pretrained(
         folder, attn_implementation="eager", output_loading_info=True, local_files_only=True
     )
@@ -94,6 +96,12 @@ def read_recipe(folder: Path) -> Recipe:
         question_prompt=prompts.get("query", ""),
         passage_prompt=prompts.get("passage", prompts.get("document", "")),
     )
+
+
+def positions(config: Any) -> int:
+    """The longest text in tokens. RoBERTa and its kin count positions from behind the padding token's."""
+    shifted = config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet")
+    return int(config.max_position_embeddings) - (int(config.pad_token_id) + 1 if shifted else 0)
 
 
 def _json(path: Path, default: Any) -> Any:

@@ -38,9 +38,7 @@ class Encoder:
         threads: How many texts are encoded at the same time.
     """
 
-    def __init__(
-        self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None
-    ) -> None:
+    def __init__(self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None) -> None:
         self.folder = folder
         self.config = folders.EncoderConfig.load(folder)
         self.threads = threads or cores()

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mundap.errors import ExtraMissing, MundapError
 from mundap.disk import checksum
+from mundap.errors import ExtraMissing, MundapError
 from mundap.models import checkpoint
 from mundap.models.encoder import Encoder
 from mundap.models.folder import EncoderConfig
@@ -43,6 +43,7 @@ def export(
     name: str = "",
     precisions: Sequence[str] = PRECISIONS,
     fusion_weight: float = 0.7,
+    scripts: Any = "",
     title: Any = "pair",
     license: str = "",
 ) -> dict[str, float]:
@@ -54,6 +55,7 @@ def export(
         name: What the model is called; the source's name by default.
         precisions: `int8`, `fp32` or both.
         fusion_weight: The dense share in hybrid ranking, see `mundap.index.fusion`.
+        scripts: `latin` for a model of English and its like, see `EncoderConfig`.
         title: How title and text are joined, see `EncoderConfig`.
         license: Of the weights, for the record.
 
@@ -77,7 +79,7 @@ def export(
         EncoderConfig(
             name=name or source.name,
             dimension=network.network.config.hidden_size,
-            max_length=min(recipe.max_length, network.network.config.max_position_embeddings),
+            max_length=min(recipe.max_length, checkpoint.positions(network.network.config)),
             pooling=recipe.pooling,
             normalized=recipe.normalized,
             similarity="cosine" if recipe.normalized else "dot",
@@ -85,6 +87,7 @@ def export(
             passage_prompt=recipe.passage_prompt,
             title=title,
             fusion_weight=fusion_weight,
+            scripts=scripts,
             source=source.name,
             license=license,
             sha256={path.name: checksum(path) for path in sorted(made.iterdir())},

@@ -16,6 +16,7 @@ DEFAULT = "minilm"
 
 _SHIPPED = Path(__file__).parent
 Precision = Literal["int8", "fp32"]
+_NOT_VECTORS = ("fusion_weight", "foreign_weight", "scripts", "source", "license")  # may change without harm
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class EncoderConfig:
         passage_prompt: Put before every passage.
         title: `pair` encodes title and text as two segments, `prefix` puts the title before the text.
         fusion_weight: The share of the dense score in a hybrid ranking, fitted on dev data.
+        scripts: The writing the model was trained on; empty if it knows all.
+        foreign_weight: The share for questions in any other writing, of which it understands little.
         source: Where the weights come from.
         license: Of the weights.
         sha256: Of each file, checked by `mundap verify`.
@@ -48,6 +51,8 @@ class EncoderConfig:
     passage_prompt: str = ""
     title: Literal["pair", "prefix"] = "pair"
     fusion_weight: float = 0.7
+    scripts: Literal["", "latin"] = ""
+    foreign_weight: float = 0.1
     source: str = ""
     license: str = ""
     sha256: dict[str, str] = field(default_factory=dict)
@@ -55,8 +60,16 @@ class EncoderConfig:
     @property
     def fingerprint(self) -> str:
         """A short name for exactly this model: an index accepts vectors of no other."""
-        facts = {key: value for key, value in asdict(self).items() if key not in ("fusion_weight", "source", "license")}
+        facts = {key: value for key, value in asdict(self).items() if key not in _NOT_VECTORS}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def weight_for(self, question: str) -> float:
+        """The dense share of a hybrid ranking for this question."""
+        if self.scripts == "latin":
+            letters = [letter for letter in question if letter.isalpha()]
+            if 2 * sum(letter > "\u024f" for letter in letters) > len(letters):
+                return self.foreign_weight
+        return self.fusion_weight
 
     @classmethod
     def load(cls, folder: Path) -> Self:

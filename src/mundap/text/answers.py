@@ -18,6 +18,7 @@ Mode = Literal["string", "regex", "cjk"]
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", regex.UNICODE)
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+", regex.UNICODE)
+_LOOSE = regex.compile(rf"([{HANGUL}{UNSPACED}])(?=[{HANGUL}{UNSPACED}])")
 _log = logging.getLogger(__name__)
 
 
@@ -94,5 +95,6 @@ def _cjk(answer: str) -> "regex.Pattern[str] | None":
         before = f"(?<!{spaced})"
     if not regex.match(f"[{HANGUL}{UNSPACED}]", last):
         after = f"(?!{spaced})"
-    body = r"[\p{Z}\p{P}\p{S}\p{C}]*".join(map(regex.escape, words))
+    # Spacing inside Korean compounds is a matter of taste: 황금종려상 and 황금 종려상 are the same prize.
+    body = r"[\p{Z}\p{P}\p{S}\p{C}]*".join(_LOOSE.sub(r"\1 ?", regex.escape(word)) for word in words)
     return regex.compile(before + body + after, regex.VERSION1)

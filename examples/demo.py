@@ -1,0 +1,40 @@
+"""The demo behind `make demo`: index the example encyclopaedia, then ask it questions with the real program."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent.resolve()
+QUESTIONS = (
+    "Who is the bad guy in Lord of the Rings?",
+    "Which scientist passed away after years of handling radioactive material?",
+    "기생충이 칸 영화제에서 받은 상 이름은?",
+)
+
+
+def mundap(*arguments: str, folder: str) -> None:
+    """Show a command as a user would type it, and run it."""
+    shown = " ".join(f'"{word}"' if " " in word else word for word in arguments)
+    sys.stdout.write(f"\n$ mundap {shown}\n")
+    sys.stdout.flush()
+    program = Path(sys.executable).with_name("mundap")
+    subprocess.run([str(program), *arguments], cwd=folder, check=True)  # noqa: S603
+
+
+def main() -> None:
+    """Index, compare the three rankings, and show a passage with its source."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(HERE / "encyclopedia", Path(folder) / "encyclopedia")
+        mundap("index", "encyclopedia", folder=folder)
+        for question in QUESTIONS:
+            mundap("search", "--mode", "all", "-k", "3", question, folder=folder)
+        for question in QUESTIONS[::2]:
+            mundap("search", "-k", "2", question, folder=folder)
+        mundap("info", folder=folder)
+    sys.stdout.write("\nNow your own: .venv/bin/mundap index YOUR-FOLDER, then .venv/bin/mundap search “…”\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from mundap import cli
+
+
+def mundap(*arguments, stdin=None, cwd=None):
+    """Run the real program in a process of its own."""
+    code = "from mundap.cli import run; run()"
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, input=stdin, cwd=cwd)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def indexed(corpus, tmp_path, tiny_model):
+    code, out, _ = mundap("index", corpus, "-o", tmp_path / "i", "--model", tiny_model, "--json")
+    assert code == 0
+    assert json.loads(out)["passages"] == 10
+    return tmp_path / "i"
+
+
+def test_without_arguments_the_three_commands_one_needs_first():
+    code, out, _ = mundap()
+    assert code == 0
+    for word in ("mundap index", "mundap search", "mundap info"):
+        assert word in out
+
+
+@pytest.mark.parametrize("verb", list(cli._VERBS))
+def test_every_command_has_help(verb):
+    result = CliRunner().invoke(cli.main, [verb, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+def test_search_json_has_the_promised_shape(indexed):
+    code, out, err = mundap("search", "-i", indexed, "--json", "-k", 3, "where is the river?")
+    answer = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (answer["query"], answer["mode"], len(answer["hits"])) == ("where is the river?", "hybrid", 3)
+    hit = answer["hits"][0]
+    assert hit["rank"] == 1
+    assert {"id", "title", "text", "source", "start", "end"} <= set(hit["passage"])
+
+
+def test_search_for_people(indexed):
+    code, out, _ = mundap("search", "-i", indexed, "river", "--mode", "bm25")
+    assert code == 0
+    assert "The river runs to the sea." in out
+    assert "docs/two.md" in out
+    _, out, _ = mundap("search", "-i", indexed, "river", "--mode", "all", "-k", 2)
+    assert all(mode in out for mode in ("bm25", "dense", "hybrid"))
+    _, out, _ = mundap("search", "-i", indexed, "zzzz", "--mode", "bm25")
+    assert "Nothing found" in out
+
+
+def test_questions_from_standard_input(indexed):
+    code, out, _ = mundap("search", "-i", indexed, "-k", 1, stdin="river\n\n서울\n".encode())
+    assert code == 0
+    assert [json.loads(line)["query"] for line in out.splitlines()] == ["river", "서울"]
+
+
+def test_filters_on_the_command_line(indexed):
+    _, out, _ = mundap("search", "-i", indexed, "--json", "--where", "topic=geo", "music")
+    assert [hit["passage"]["document"] for hit in json.loads(out)["hits"]] == ["two.md"]
+    _, out, _ = mundap("search", "-i", indexed, "--json", "--source", "*.jsonl", "--document", "b1", "music")
+    assert [hit["passage"]["id"] for hit in json.loads(out)["hits"]] == ["b1"]
+    assert mundap("search", "-i", indexed, "--where", "topic", "music")[0] == 2
+
+
+def test_the_life_of_an_index(indexed, corpus):
+    code, out, _ = mundap("info", "-i", indexed, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert {"passages", "documents", "segments", "bytes", "model", "language"} <= set(facts)
+    assert mundap("verify", "-i", indexed)[0] == 0
+    (corpus / "more.txt").write_text("more about kings")
+    code, out, _ = mundap("add", corpus / "more.txt", "-i", indexed, "--json")
+    assert (code, json.loads(out)["added"]) == (0, 1)
+    code, out, _ = mundap("delete", "-i", indexed, "b1", "nope", "--json")
+    assert (code, json.loads(out)["removed"]) == (3, 1)
+    assert mundap("delete", "-i", indexed, "nope", "--strict")[0] == 1
+    assert mundap("delete", "-i", indexed)[0] == 2
+    assert mundap("delete", "-i", indexed, "--source", "*.md")[0] == 0
+    assert mundap("compact", "-i", indexed)[0] == 0
+    code, out, _ = mundap("verify", "-i", indexed, "--json")
+    assert (code, json.loads(out)["whole"]) == (0, True)
+    next(indexed.glob("segments/*/passages.bin")).write_bytes(b"")
+    code, out, _ = mundap("verify", "-i", indexed, "--json")
+    assert (code, json.loads(out)["whole"]) == (1, False)
+
+
+def test_the_nearest_index_is_found_as_git_does(corpus, tmp_path):
+    assert mundap("index", "docs", "--model", "none", cwd=tmp_path)[0] == 0
+    assert (tmp_path / ".mundap" / "manifest.json").exists()
+    code, out, _ = mundap("search", "river", "--json", cwd=corpus / "sub")
+    assert code == 0
+    assert json.loads(out)["hits"][0]["passage"]["source"].startswith("docs/")
+
+
+def test_exit_codes_and_messages(corpus, tmp_path):
+    (corpus / "bad.pdf").write_bytes(b"%PDF- no")
+    code, out, err = mundap("index", corpus, "-o", tmp_path / "i", "--model", "none")
+    assert code == 3
+    assert "skipped docs/bad.pdf: not a readable PDF" in err
+    assert mundap("index", corpus, "-o", tmp_path / "i", "--strict")[0] == 1
+    code, out, _ = mundap("index", corpus, "-o", tmp_path / "i", "--json")
+    report = json.loads(out)
+    assert code == 3
+    assert report["skipped"][0]["source"] == "docs/bad.pdf"
+    assert {"documents", "passages", "skipped", "seconds"} <= set(report)
+    for arguments, expected, message in [
+        (("search", "-i", tmp_path / "nothing", "x"), 1, "no index in"),
+        (("search", "-i", tmp_path / "i", ""), 2, "question is empty"),
+        (("search", "-i", tmp_path / "i", "-k", "0", "x"), 2, "between 1 and"),
+        (("search", "-i", tmp_path / "i", "x", "--mode", "dense"), 2, "no vectors"),
+        (("index", tmp_path / "nope", "-o", tmp_path / "j"), 1, "no such file"),
+        (("index", corpus, "-o", tmp_path / "j", "--language", "xx"), 2, "no stemmer"),
+        (("index", corpus, "-o", tmp_path / "j", "--model", tmp_path / "m"), 1, "no model in"),
+        (("index", corpus, "-o", tmp_path / "i", "--words", "50"), 2, "--fresh"),
+        (("index",), 2, "Missing argument"),
+        (("add", corpus, "-i", "a", "-o", "b"), 2, "two indexes"),
+        (("frobnicate",), 2, "No such command"),
+    ]:
+        code, _, err = mundap(*arguments)
+        assert code == expected, (arguments, err)
+        assert message in err
+
+
+@pytest.mark.parametrize("question", ['"a AND (b: [', "?", "the", "😀", "x" * 100_000, "--"])
+def test_odd_questions(indexed, question):
+    code, _, err = mundap("search", "-i", indexed, stdin=question.encode())
+    assert code == 0, err
+
+
+def test_standard_input_as_a_document(tmp_path):
+    code, out, _ = mundap("index", "-", "-o", tmp_path / "i", "--model", "none", "--json", stdin=b"a river in stdin")
+    assert (code, json.loads(out)["passages"]) == (0, 1)
+    assert mundap("index", "-", "-o", tmp_path / "j", "--model", "none", stdin=b"")[0] == 3
+
+
+def test_models_and_completion():
+    code, out, _ = mundap("models", "list", "--json")
+    assert (code, json.loads(out)[0]["name"]) == (0, "minilm")
+    assert "_MUNDAP_COMPLETE" in mundap("completion", "zsh")[1]
+
+
+def test_starting_up_loads_nothing_heavy():
+    code = "import sys; from mundap import cli, Document; print([m for m in ('numpy','onnxruntime','faiss','rich','torch') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,97 @@
+"""Small real things to test with: a tiny encoder in our own folder format, and a corpus of a few files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from mundap.disk import checksum
+from mundap.models.folder import EncoderConfig
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+WORDS = [
+    "the",
+    "a",
+    "of",
+    "in",
+    "is",
+    "was",
+    "river",
+    "city",
+    "king",
+    "film",
+    "water",
+    "mountain",
+    "music",
+    "science",
+    "earth",
+    "sun",
+    "moon",
+    "ring",
+    "lord",
+    "villain",
+]
+
+
+def make_model(folder: Path, dimension: int = 16, seed: int = 0) -> Path:
+    """An encoder that averages random word vectors: tiny, real ONNX, same files as the shipped one."""
+    folder.mkdir(parents=True)
+    letters = [chr(c) for c in range(97, 123)]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, *letters, *("##" + x for x in letters)]
+    ids = {word: n for n, word in enumerate(vocabulary)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    table = np.random.default_rng(seed).standard_normal((len(ids), dimension)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "input_ids"], ["states"]),
+            helper.make_node("ReduceMean", ["states"], ["mean"], axes=[1], keepdims=0),
+            helper.make_node("LpNormalization", ["mean"], ["vector"], axis=-1, p=2),
+        ],
+        "tiny",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"])],
+        [helper.make_tensor_value_info("vector", TensorProto.FLOAT, ["batch", dimension])],
+        [numpy_helper.from_array(table, "table")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        folder / "encoder.fp32.onnx",
+    )
+    sums = {path.name: checksum(path) for path in folder.iterdir()}
+    EncoderConfig(name="tiny", dimension=dimension, max_length=64, sha256=sums).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A folder with several kinds of files; 'one.txt' has 250 words and so three passages."""
+    folder = tmp_path / "docs"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "one.txt").write_text(" ".join(f"word{n}" for n in range(250)) + " river")
+    (folder / "two.md").write_text(
+        "---\ntitle: Two\nlanguage: en\ntopic: geo\n---\n# Head\n\nThe *river* runs to the sea.\n"
+    )
+    (folder / "sub" / "세.txt").write_text("서울은 대한민국의 수도이다. 한강이 흐른다.")
+    rows = [{"_id": f"b{n}", "title": f"T{n}", "text": f"row number {n} about music " + "x " * 150} for n in range(5)]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def example_index(tmp_path_factory):
+    """The example encyclopaedia, indexed with the shipped model once for all tests."""
+    from mundap import Index
+
+    return Index.build([EXAMPLES / "encyclopedia"], tmp_path_factory.mktemp("examples") / "index")

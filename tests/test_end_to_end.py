@@ -1,0 +1,58 @@
+"""The shipped model on the example encyclopaedia, as a newcomer meets it."""
+
+import json
+from collections import defaultdict
+
+import pytest
+from tests.conftest import EXAMPLES
+
+QUESTIONS = [json.loads(line) for line in (EXAMPLES / "questions.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def accuracy(example_index):
+    """Share of questions whose article is first, by mode, language and phrasing."""
+    asked = [row["question"] for row in QUESTIONS]
+    result = {}
+    for mode in ("bm25", "dense", "hybrid"):
+        groups = defaultdict(list)
+        for row, hits in zip(QUESTIONS, example_index.search_batch(asked, 1, mode), strict=True):
+            right = bool(hits) and hits[0].passage.document == row["article"]
+            for group in ("all", row["language"], (row["language"], row["paraphrase"])):
+                groups[group].append(right)
+        result[mode] = {group: sum(values) / len(values) for group, values in groups.items()}
+    return result
+
+
+def test_hybrid_beats_both_of_its_parts(accuracy):
+    assert accuracy["hybrid"]["all"] > max(accuracy["bm25"]["all"], accuracy["dense"]["all"])
+    assert accuracy["hybrid"]["all"] > 0.8
+
+
+def test_dense_finds_paraphrases_that_bm25_misses(accuracy):
+    assert accuracy["dense"]["en", True] > accuracy["bm25"]["en", True]
+
+
+def test_korean_questions_are_found_too(accuracy):
+    assert accuracy["hybrid"]["ko"] >= accuracy["bm25"]["ko"] - 0.02
+
+
+def test_the_villain(example_index):
+    titles = [hit.passage.text for hit in example_index.search("Who is the bad guy in Lord of the Rings?", 3)]
+    assert any("Sauron" in text for text in titles)
+
+
+def test_the_prize(example_index):
+    assert "황금종려상" in example_index.search("기생충이 칸 영화제에서 받은 상 이름은?", 1)[0].passage.text
+
+
+def test_the_corpus_is_as_promised(example_index):
+    info = example_index.info()
+    korean = [row for row in QUESTIONS if row["language"] == "ko"]
+    assert info["documents"] >= 120
+    assert len(QUESTIONS) >= 200
+    assert len(korean) >= 40
+    assert sum(row["paraphrase"] for row in QUESTIONS) >= len(QUESTIONS) / 2
+    for row in QUESTIONS:
+        text = example_index.document(row["article"]).text
+        assert all(answer in text for answer in row["answers"]), row["id"]
