@@ -11,9 +11,9 @@ This needs a Debian or Ubuntu machine (``apt-get`` and ``dpkg-deb``) and nothing
         --questions ~/mundap-runs/bench/questions.txt -n 2000
 
 The passages file has the shape of ``psgs_w100.tsv``: a header, then ``id<TAB>text<TAB>title`` with each text
-exactly 100 words long. No paragraph is used twice. The packages stay in the cache directory, so a second run
-fetches nothing. The questions are for measuring speed, not quality: three in four are a few words in a row
-from some passage, one in four is a real question that a passage asks.
+exactly 100 words long. No paragraph and no passage is used twice. The packages stay in the cache directory,
+so a second run fetches nothing. The questions are for measuring speed, not quality: three in four are a few
+words in a row from some passage, one in four is a real question that a passage asks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import hashlib
 import html.parser
 import logging
 import multiprocessing
-import os
 import pathlib
 import random
 import re
@@ -520,6 +519,8 @@ def plain_blocks(text: str) -> list[str]:
     # POD and reStructuredText mark words up inside the sentence: B<word>, ``word``, :ref:`word`.
     text = re.sub(r"\b[BCEFILSX]<+\s?([^<>]*)\s?>+", r"\1", text)
     text = re.sub(r":[a-z:]+:`|``", "", text)
+    # Info points to other places as *note title: place.
+    text = re.sub(r"\*[Nn]ote\s+([^:]{1,80}):+(?:\s*[0-9a-f]+\.)?", r"\1", text)
     return _PARAGRAPHS.split(re.sub(r"(?m)^%$", "", text))
 
 
@@ -688,21 +689,29 @@ def cut_passages(packages: Iterable[tuple[str, list[Document]]], seed: int) -> I
     Yields:
         The text and the title of each passage; what is left at a document's end is too short for one.
     """
-    seen: set[bytes] = set()
+    seen_blocks: set[bytes] = set()
+    seen_passages: set[bytes] = set()
     chance = random.Random(seed)
+
+    def is_new(text: str, seen: set[bytes]) -> bool:
+        # Digits are left out, so that pages made for each of many versions count as one.
+        letters = re.sub(r"[\W\d_]+", " ", text.lower()).encode()
+        key = hashlib.blake2b(letters, digest_size=8).digest()
+        known = key in seen
+        seen.add(key)
+        return not known
+
     for name, documents in packages:
         passages: list[tuple[str, str]] = []
         for _, title, blocks in documents:
             words: list[str] = []
             for block in blocks:
-                # Digits are left out, so that pages made for each of many versions count as one.
-                letters = re.sub(r"[\W\d_]+", " ", block.lower()).encode()
-                key = hashlib.blake2b(letters, digest_size=8).digest()
-                if key not in seen:
-                    seen.add(key)
+                if is_new(block, seen_blocks):
                     words.extend(block.split())
             for start in range(0, len(words) - WORDS_PER_PASSAGE + 1, WORDS_PER_PASSAGE):
-                passages.append((" ".join(words[start : start + WORDS_PER_PASSAGE]), title[:120]))
+                text = " ".join(words[start : start + WORDS_PER_PASSAGE])
+                if is_new(text, seen_passages):
+                    passages.append((text, title[:120]))
         log.info("%-36s %7d passages", name, len(passages))
         yield from thin(passages, MAX_PASSAGES_PER_PACKAGE, chance)
 

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 
 import pytest
+
 from tests.conftest import EXAMPLES
 
 QUESTIONS = [json.loads(line) for line in (EXAMPLES / "questions.jsonl").read_text("utf-8").splitlines()]

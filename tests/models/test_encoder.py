@@ -2,11 +2,11 @@ import json
 
 import numpy as np
 import pytest
-from tests.conftest import make_model
 
 from mundap import Encoder
 from mundap.errors import ModelError
 from mundap.models.folder import EncoderConfig, shipped
+from tests.conftest import make_model
 
 
 def test_the_shipped_model_is_whole():

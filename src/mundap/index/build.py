@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mundap.disk import checksum
+from mundap.disk import checksum, disk_errors
 from mundap.documents import SourceFile, Splitter, find, read
 from mundap.documents.walk import STDIN
 from mundap.errors import IndexDamaged, IndexMissing, ModelError, MundapError, UsageError
@@ -348,13 +348,14 @@ class _Ingest:
             self.writer.checkpoint()
 
     def _add(self, file: SourceFile, batch: Sequence[Document]) -> None:
-        for document in self._unique(file, batch):
-            spans: Iterable[tuple[int, int]] = [(0, len(document.text))]
-            if not document.whole:
-                spans = list(self.splitter.spans(document.text)) or spans
-            passages = self.writer.add(document, spans)
-            self.report.added += passages
-            self.progress.passages += passages
+        with disk_errors(self.writer.root):
+            for document in self._unique(file, batch):
+                spans: Iterable[tuple[int, int]] = [(0, len(document.text))]
+                if not document.whole:
+                    spans = list(self.splitter.spans(document.text)) or spans
+                passages = self.writer.add(document, spans)
+                self.report.added += passages
+                self.progress.passages += passages
         self._tick()
 
     def _unique(self, file: SourceFile, batch: Sequence[Document]) -> Iterator[Document]:

@@ -82,12 +82,12 @@ class Corpus:
             segment = self.segments[position]
             yield where, segment.rows(numbers[where]), segment
 
-    def passage(self, number: int) -> Passage:
-        """The passage with this number."""
-        for _, rows, segment in self._locate(np.array([number], np.uint64)):
-            if rows[0] >= 0:
-                return segment.passage(int(rows[0]))
-        raise KeyError(number)
+    def passages_at(self, numbers: np.ndarray) -> list[Passage]:
+        """The passages with these numbers."""
+        found: dict[int, Passage] = {}
+        for where, rows, segment in self._locate(numbers):
+            found.update(zip(where.tolist(), segment.passages_at(rows), strict=True))
+        return [found[position] for position in range(len(numbers))]
 
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
         """The stored vectors of these passages, as float32."""

@@ -1,6 +1,7 @@
 """An index, opened for searching."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from mundap.index.dense import Dense
 from mundap.index.fusion import Fusion
 from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
-from mundap.models.encoder import Encoder
+from mundap.models.encoder import Encoder, cores
 from mundap.records import Document, Hit, Passage
 
 Mode = Literal["bm25", "dense", "hybrid"]
@@ -72,6 +73,10 @@ class Index:
         """The model the index was made with; None if it has no vectors."""
         return _build.open_encoder(self.manifest.settings)
 
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(cores(), "search")
+
     @property
     def default_mode(self) -> Mode:
         """Hybrid, or BM25 where there are no vectors."""
@@ -111,20 +116,21 @@ class Index:
         self._check(questions, k, mode, fusion)
         among = self._corpus.matching(filters) if filters else None
         vectors = self._vectors(questions) if mode != "bm25" else None
-        wanted = k if not by_document else max(10 * k, 100)
-        results = []
-        for position, question in enumerate(questions):
+
+        def answer(position: int) -> list[Hit]:
             vector = vectors[position] if vectors is not None else None
+            wanted = k if not by_document else max(10 * k, 100)
             while True:
-                found = self._rank(question, vector, wanted, mode, among, fusion, weight, scale, candidates)
+                found = self._rank(questions[position], vector, wanted, mode, among, fusion, weight, scale, candidates)
                 numbers = found[0]
-                if not by_document or len(numbers) < wanted:
-                    break
-                if len(np.unique(self._corpus.document_owners(numbers))) >= k:
-                    break
+                enough = not by_document or len(np.unique(self._corpus.document_owners(numbers))) >= k
+                if enough or len(numbers) < wanted:
+                    return self._hits(found, k, by_document)
                 wanted *= 4
-            results.append(self._hits(found, k, by_document))
-        return results
+
+        if len(questions) == 1:
+            return [answer(0)]
+        return list(self._pool.map(answer, range(len(questions))))
 
     def passage(self, name: str) -> Passage | None:
         """The passage with this id."""
@@ -228,16 +234,17 @@ class Index:
         if by_document and len(numbers):
             _, first = np.unique(self._corpus.document_owners(numbers), return_index=True)
             chosen = np.sort(first)
+        chosen = chosen[:k]
+        columns = (_column(part, chosen) for part in (scores, bm25, dense))
+        passages = self._corpus.passages_at(numbers[chosen])
         return [
-            Hit(
-                rank,
-                float(scores[row]),
-                self._corpus.passage(int(numbers[row])),
-                None if bm25 is None else float(bm25[row]),
-                None if dense is None else float(dense[row]),
-            )
-            for rank, row in enumerate(chosen[:k], 1)
+            Hit(rank, score, passage, lexical, inner)  # type: ignore[arg-type]
+            for rank, (passage, score, lexical, inner) in enumerate(zip(passages, *columns, strict=True), 1)
         ]
+
+
+def _column(values: np.ndarray | None, rows: np.ndarray) -> list[float] | list[None]:
+    return [None] * len(rows) if values is None else values[rows].tolist()
 
 
 def _completed(numbers: np.ndarray, known: Ranking, score: Any) -> np.ndarray:

@@ -15,8 +15,9 @@ All files are plain arrays and bytes, memory-mapped; opening a segment reads non
 import contextlib
 import hashlib
 import json
+import mmap
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -69,6 +70,7 @@ class Segment:
         self.entry = entry
         self.folder = root / "segments" / entry.name
         self.dimension = dimension
+        self._source_names: dict[int, str] = {}
         self._sizes = {Path(file.path).name: file.bytes for file in entry.files}
         for file in entry.files:
             path = root / file.path
@@ -83,13 +85,18 @@ class Segment:
         return self.entry.passages
 
     def _map(self, name: str, dtype: Any) -> np.ndarray:
+        """A file as an array. A plain one over the mapped bytes: numpy's own memmap class is slow to index."""
+        return np.frombuffer(self._bytes(name), dtype)
+
+    def _bytes(self, name: str) -> Any:
         if not self._sizes.get(name):
-            return np.empty(0, dtype)
-        return np.memmap(self.folder / name, dtype, "r")
+            return b""
+        with (self.folder / name).open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     @cached_property
-    def _blob(self) -> np.ndarray:
-        return self._map("strings.bin", np.uint8)
+    def _blob(self) -> Any:
+        return self._bytes("strings.bin")
 
     @cached_property
     def _offsets(self) -> np.ndarray:
@@ -139,8 +146,8 @@ class Segment:
         return np.where(self._numbers[inside] == numbers, inside, -1)
 
     def _string(self, position: int) -> bytes:
-        left, right = int(self._offsets[position]), int(self._offsets[position + 1])
-        return self._blob[left:right].tobytes()
+        left, right = self._offsets[position : position + 2].tolist()
+        return bytes(self._blob[left:right])
 
     def document_id(self, document: int) -> str:
         """A document's id."""
@@ -155,7 +162,12 @@ class Segment:
 
     def source(self, source: int) -> str:
         """The name of a source."""
-        return self._string(_STRINGS * len(self.documents) + source).decode()
+        if source not in self._source_names:
+            self._source_names[source] = self._string(_STRINGS * len(self.documents) + source).decode()
+            if len(self._source_names) > 10_000:
+                self._source_names.clear()
+                return self.source(source)
+        return self._source_names[source]
 
     @cached_property
     def _sources(self) -> np.ndarray:
@@ -185,22 +197,41 @@ class Segment:
 
     def passage(self, row: int) -> Passage:
         """A passage, read without reading the rest of its document."""
-        where = self.passages[row]
-        document = int(where["document"])
-        base = int(self._offsets[_STRINGS * document + 3])
-        text = self._blob[base + int(where["left"]) : base + int(where["right"])].tobytes().decode()
-        name = self.document_id(document)
-        rows = self.passage_rows(document)
-        return Passage(
-            id=name if len(rows) == 1 else f"{name}#{row - rows.start + 1}",
-            document=name,
-            title=self._string(_STRINGS * document + 1).decode(),
-            text=text,
-            source=self.source(int(self.documents["source"][document])),
-            start=int(where["start"]),
-            end=int(where["end"]),
-            metadata=json.loads(self._string(_STRINGS * document + 2)),
-        )
+        return self.passages_at(np.array([row]))[0]
+
+    def passages_at(self, rows: np.ndarray) -> list[Passage]:
+        """Several passages: table look-ups are made for all at once."""
+        places = self.passages[rows]
+        documents = places["document"].astype(np.int64)
+        firsts = self.documents["first"][documents].astype(np.int64)
+        last = len(self.documents) - 1
+        after = np.where(documents == last, len(self), self.documents["first"][np.minimum(documents + 1, last)])
+        offsets = self._offsets[documents[:, None] * _STRINGS + np.arange(_STRINGS)].tolist()
+        found = []
+        for row, (_, start, end, left, right), source, first, stop, (name_at, title_at, facts_at, text_at) in zip(
+            rows.tolist(),
+            places.tolist(),
+            self.documents["source"][documents].tolist(),
+            firsts.tolist(),
+            after.tolist(),
+            offsets,
+            strict=True,
+        ):
+            name = self._blob[name_at:title_at].decode()
+            facts = self._blob[facts_at:text_at]
+            found.append(
+                Passage(
+                    id=name if stop - first == 1 else f"{name}#{row - first + 1}",
+                    document=name,
+                    title=self._blob[title_at:facts_at].decode(),
+                    text=self._blob[text_at + left : text_at + right].decode(),
+                    source=self.source(source),
+                    start=start,
+                    end=end,
+                    metadata={} if facts == b"{}" else json.loads(facts),
+                )
+            )
+        return found
 
     def _rows_under(self, kind: str, value: str) -> list[int]:
         wanted = np.uint64(key_hash(kind, value))
@@ -277,9 +308,8 @@ class SegmentWriter:
     def add(self, document: Document, spans: Iterable[tuple[int, int]]) -> list[str]:
         """Add a document and its passages; returns the passage texts."""
         row = len(self._documents)
-        metadata = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True)
-        for part in (document.id, document.title, metadata, document.text):
-            self._string(part.encode())
+        facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True) if document.metadata else "{}"
+        self._strings([document.id.encode(), document.title.encode(), facts.encode(), document.text.encode()])
         self._documents.append((len(self._passages), len(self._sources) - 1, document.whole))
         self._keys.append((key_hash("id", document.id), row))
         self._keys += [(key_hash("meta", f"{key}={value}"), row) for key, value in document.metadata.items()]
@@ -319,8 +349,7 @@ class SegmentWriter:
         old_source = new_source = -1
         for document in np.flatnonzero(kept_documents):
             row = len(self._documents)
-            for part in range(_STRINGS):
-                self._string(segment._string(_STRINGS * int(document) + part))
+            self._strings([segment._string(_STRINGS * int(document) + part) for part in range(_STRINGS)])
             _, source, whole = segment.documents[document].item()
             if source != old_source:
                 old_source, new_source = source, self._join_source(segment.source_state(source))
@@ -345,7 +374,7 @@ class SegmentWriter:
         if self._vectors is not None and self._vector_rows != len(self):
             raise ValueError(f"{len(self)} passages, but {self._vector_rows} vectors")
         for row, state in enumerate(self._sources):
-            self._string(state.source.encode())
+            self._strings([state.source.encode()])
             self._keys.append((key_hash("source", state.source), row))
         self._blob.close()
         if self._vectors is not None:
@@ -389,6 +418,9 @@ class SegmentWriter:
                     file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _string(self, data: bytes) -> None:
-        self._blob.write(data)
-        self._offsets.append(self._offsets[-1] + len(data))
+    def _strings(self, parts: Sequence[bytes]) -> None:
+        self._blob.write(b"".join(parts))
+        end = self._offsets[-1]
+        for part in parts:
+            end += len(part)
+            self._offsets.append(end)

@@ -184,15 +184,14 @@ class Writer:
             raise ValueError("begin_source comes first")
         number = self._segment.first + len(self._segment)
         self._segment_ids.add(key_hash("id", document.id))
-        with disk_errors(self.root):
-            texts = self._segment.add(document, spans)
-            for text in texts:
-                self._lexical.add(number, document.title, text)
-                number += 1
-            if self.encoder is not None:
-                self._waiting += [(document.title, text) for text in texts]
-                while len(self._waiting) >= _ENCODE_AT_ONCE:
-                    self._encode(_ENCODE_AT_ONCE)
+        texts = self._segment.add(document, spans)
+        for text in texts:
+            self._lexical.add(number, document.title, text)
+            number += 1
+        if self.encoder is not None:
+            self._waiting += [(document.title, text) for text in texts]
+            while len(self._waiting) >= _ENCODE_AT_ONCE:
+                self._encode(_ENCODE_AT_ONCE)
         self._changed = True
         return len(texts)
 
