@@ -80,9 +80,10 @@ def test_passages_newer_than_the_approximate_index_are_found(tmp_path):
 def test_filters_and_tombstones(tmp_path):
     corpus, vectors, questions = make_corpus(tmp_path, [4000, 4000])
     index = dense.Dense(tmp_path, corpus, None)
-    numbers, _ = index.search(questions[:1], 10, lambda found: found % 2 == 0)[0]
-    even = np.arange(0, 8000, 2)
-    assert list(numbers) == list(even[np.argsort(-(vectors[even] @ questions[0]), kind="stable")[:10]])
+    even = np.arange(0, 8000, 2, dtype=np.uint64)
+    corpus.deleted = even + np.uint64(1)
+    numbers, _ = index.search(questions[:1], 10)[0]
+    assert list(numbers) == list(even[np.argsort(-(vectors[even.astype(int)] @ questions[0]), kind="stable")[:10]])
     some = np.array([5, 4500, 77, 7999], np.uint64)
     found, _ = index.search_among(questions[0], 2, some)
     assert list(found) == list(some[np.argsort(-(vectors[some.astype(int)] @ questions[0]))[:2]])

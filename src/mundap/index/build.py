@@ -12,15 +12,15 @@ import numpy as np
 from mundap.disk import checksum, disk_errors
 from mundap.documents import SourceFile, Splitter, find, read
 from mundap.documents.walk import STDIN
-from mundap.errors import IndexDamaged, IndexMissing, ModelError, MundapError, UsageError
+from mundap.errors import IndexDamaged, IndexMissing, MundapError, UsageError
 from mundap.index import dense
 from mundap.index.analyzer import LANGUAGES, best_hangul
 from mundap.index.corpus import Filters
 from mundap.index.manifest import Manifest, Settings
+from mundap.index.model import open_encoder
 from mundap.index.segment import SourceState, key_hash
 from mundap.index.writer import Writer
 from mundap.models import folder as models
-from mundap.models.encoder import Encoder
 from mundap.records import Document, Skipped
 
 _BATCH = 500
@@ -191,23 +191,6 @@ def _model(name: str) -> dict[str, Any]:
     models.weights(folder)
     place = name if name in models.shipped() else str(folder.resolve())
     return {"model": place, "fingerprint": config.fingerprint, "dimension": config.dimension}
-
-
-def open_encoder(settings: Settings) -> Encoder | None:
-    """The encoder an index was made with, or None for an index without vectors.
-
-    Raises:
-        ModelError: It is gone, or is another one now.
-    """
-    if not settings.model:
-        return None
-    encoder = Encoder.from_pretrained(settings.model)
-    if encoder.config.fingerprint != settings.fingerprint:
-        raise ModelError(
-            f"the model {settings.model} is not the one the index was made with: its vectors would not fit. "
-            "Put the old model back, or rebuild with `mundap index --fresh`."
-        )
-    return encoder
 
 
 def _ingest(

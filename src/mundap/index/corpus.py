@@ -65,7 +65,7 @@ class Corpus:
         listed = np.zeros(len(numbers), bool)
         for where, rows, _ in self._locate(numbers):
             listed[where] = rows >= 0
-        return listed & ~np.isin(numbers, self.deleted)
+        return listed & ~in_sorted(self.deleted, numbers)
 
     def living(self, segment: Segment) -> np.ndarray:
         """A mask of the segment's rows that are not deleted."""
@@ -89,6 +89,13 @@ class Corpus:
             found.update(zip(where.tolist(), segment.passages_at(rows), strict=True))
         return [found[position] for position in range(len(numbers))]
 
+    def names_at(self, numbers: np.ndarray) -> list[str]:
+        """The ids of the passages with these numbers."""
+        found: dict[int, str] = {}
+        for where, rows, segment in self._locate(numbers):
+            found.update(zip(where.tolist(), segment.names_at(rows), strict=True))
+        return [found[position] for position in range(len(numbers))]
+
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
         """The stored vectors of these passages, as float32."""
         dimension = self.segments[0].dimension if self.segments else 0
@@ -102,15 +109,14 @@ class Corpus:
         result = np.zeros(len(numbers), np.uint64)
         for where, rows, segment in self._locate(numbers):
             first = segment.documents["first"][segment.passages["document"][rows]]
-            result[where] = segment.numbers()[first]
+            result[where] = segment.numbers_at(first)
         return result
 
     def find_document(self, name: str) -> tuple[Segment, int] | None:
         """Where the living document with this id is."""
         for segment in reversed(self.segments):
             for document in segment.find_documents(name):
-                first = segment.numbers()[segment.passage_rows(document)[0]]
-                if self.alive(np.array([first], np.uint64))[0]:
+                if self.alive(segment.numbers_at(segment.passage_rows(document)[:1]))[0]:
                     return segment, document
         return None
 
@@ -145,7 +151,7 @@ class Corpus:
         for segment in self.segments:
             for row in segment.find_sources(source):
                 rows = segment.source_rows(row)
-                found.append(segment.numbers()[rows.start : rows.stop])
+                found.append(segment.numbers_at(rows))
         numbers = np.concatenate(found)
         return np.asarray(numbers[self.alive(numbers)])
 
@@ -154,7 +160,7 @@ class Corpus:
         for segment in reversed(self.segments):
             for row in reversed(segment.find_sources(source)):
                 rows = segment.source_rows(row)
-                if len(rows) and (not len(self.deleted) or self.alive(segment.numbers()[rows.start : rows.stop]).any()):
+                if len(rows) and (not len(self.deleted) or self.alive(segment.numbers_at(rows)).any()):
                     return segment.source_state(row)
         return None
 
@@ -175,6 +181,14 @@ class Corpus:
             numbers = segment.numbers()
             for row in np.flatnonzero(self.living(segment)):
                 yield int(numbers[row]), segment.passage(int(row))
+
+
+def in_sorted(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Whether each number is among the values, which are ascending."""
+    if not len(values):
+        return np.zeros(len(numbers), bool)
+    position = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
+    return np.asarray(values[position] == numbers)
 
 
 def _matching_documents(segment: Segment, filters: Filters) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mundap.errors import IndexDamaged, UsageError
 from mundap.index.corpus import Corpus
-from mundap.index.lexical import Alive, Ranking
+from mundap.index.lexical import Ranking
 from mundap.index.manifest import DenseEntry
 
 KINDS = ("auto", "exact", "ivf", "hnsw")
@@ -89,12 +89,12 @@ class Dense:
         self._ann: Any = None
         self._scanned: list[tuple[np.ndarray, np.ndarray]] | None = None
 
-    def search(self, vectors: np.ndarray, k: int, alive: Alive | None = None) -> list[Ranking]:
+    def search(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         """The best k living passages for each question vector."""
-        rankings = self._scan(vectors, k, alive)
+        rankings = self._scan(vectors, k)
         if self._entry is None:
             return rankings
-        return [_merge(k, *pair) for pair in zip(rankings, self._approximate(vectors, k, alive), strict=True)]
+        return [_merge(k, *pair) for pair in zip(rankings, self._approximate(vectors, k), strict=True)]
 
     def search_among(self, vector: np.ndarray, k: int, numbers: np.ndarray) -> Ranking:
         """The best k out of a given set of passages, exactly."""
@@ -108,35 +108,32 @@ class Dense:
         """The inner product with each of these passages."""
         return np.asarray(self._corpus.vectors(numbers) @ vector)
 
-    def _scan(self, vectors: np.ndarray, k: int, alive: Alive | None) -> list[Ranking]:
+    def _scan(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         best = [_empty() for _ in vectors]
         for numbers, block in self._blocks():
-            keep = alive(numbers) if alive else None
             scores = vectors @ block.T
-            if keep is not None and not keep.all():
-                numbers, scores = numbers[keep], scores[:, keep]
             for row, ranking in enumerate(best):
                 best[row] = _merge(k, ranking, (numbers, scores[row]))
         return best
 
     def _blocks(self) -> Any:
-        """What the approximate index does not cover, in float32; kept for the next question if it is small."""
+        """Living vectors the approximate index does not cover, in float32; kept for the next question if few."""
         if self._scanned is not None:
             return self._scanned
         until = self._entry.until if self._entry else 0
         tail = [segment for segment in self._corpus.segments if segment.entry.last >= until]
         blocks = (
-            (numbers[start : start + _BLOCK], np.asarray(segment.vectors[start : start + _BLOCK], np.float32))
+            (segment.numbers_at(rows[start : start + _BLOCK]), _floats(segment.vectors, rows[start : start + _BLOCK]))
             for segment in tail
-            for numbers in [segment.numbers()]
-            for start in range(int(np.searchsorted(numbers, until)), len(segment), _BLOCK)
+            for rows in [np.flatnonzero(self._corpus.living(segment) & (segment.numbers() >= until))]
+            for start in range(0, len(rows), _BLOCK)
         )
         if sum(map(len, tail)) <= 2 * EXACT_UP_TO:
             self._scanned = list(blocks)
             return self._scanned
         return blocks
 
-    def _approximate(self, vectors: np.ndarray, k: int, alive: Alive | None) -> list[Ranking]:
+    def _approximate(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         index = self._open()
         fetch = min(k * (_REFINE if k <= _LARGE_K else _REFINE // 2), index.ntotal)
         while True:
@@ -144,8 +141,7 @@ class Dense:
             rankings = []
             for vector, row in zip(vectors, found, strict=True):
                 numbers = row[row >= 0].astype(np.uint64)
-                if alive:
-                    numbers = numbers[alive(numbers)]
+                numbers = numbers[self._corpus.alive(numbers)]
                 rankings.append(_merge(k, _empty(), (numbers, self.scores(vector, numbers))))
             if fetch >= index.ntotal or all(len(numbers) >= k for numbers, _ in rankings):
                 return rankings
@@ -167,6 +163,12 @@ class Dense:
             # FAISS 1.15 keeps small batches off BLAS by default, which costs a factor of eight.
             faiss.cvar.distance_compute_blas_threshold = 20
         return self._ann
+
+
+def _floats(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Some rows as float32; a slice where they are consecutive, which need not be gathered first."""
+    together = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+    return np.asarray(vectors[rows[0] : rows[-1] + 1] if together else vectors[rows], np.float32)
 
 
 def _empty() -> Ranking:

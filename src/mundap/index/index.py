@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mundap.errors import IndexDamaged, UsageError
-from mundap.index import build as _build
 from mundap.index import fusion as _fusion
 from mundap.index import locate
 from mundap.index.analyzer import Analyzer
@@ -19,6 +18,7 @@ from mundap.index.dense import Dense
 from mundap.index.fusion import Fusion
 from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
+from mundap.index.model import open_encoder
 from mundap.models.encoder import Encoder, cores
 from mundap.records import Document, Hit, Passage
 
@@ -60,8 +60,10 @@ class Index:
     @classmethod
     def build(cls, paths: Sequence[str | Path], out: str | Path | None = None, **options: Any) -> Self:
         """Index files and folders and open the result. Options are those of `mundap.index.build.Options`."""
+        from mundap.index.build import Options, build  # reading files is not needed for searching
+
         where = locate.to_write(out)
-        _build.build(paths, where, _build.Options(**options))
+        build(paths, where, Options(**options))
         return cls(where)
 
     def __len__(self) -> int:
@@ -71,7 +73,7 @@ class Index:
     @cached_property
     def encoder(self) -> Encoder | None:
         """The model the index was made with; None if it has no vectors."""
-        return _build.open_encoder(self.manifest.settings)
+        return open_encoder(self.manifest.settings)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -85,6 +87,14 @@ class Index:
     def search(self, question: str, k: int = 10, mode: Mode | None = None, **options: Any) -> list[Hit]:
         """The best passages for a question; see `search_batch` for the options."""
         return self.search_batch([question], k, mode, **options)[0]
+
+    def rank(self, question: str, k: int = 100, mode: Mode | None = None) -> list[tuple[str, float]]:
+        """Passage ids and scores alone, as a run file has them; quicker than `search` for a long list."""
+        mode = mode or self.default_mode
+        self._check([question], k, mode, "zscore")
+        vector = self._vectors([question])[0] if mode != "bm25" else None
+        numbers, scores, _, _ = self._rank(question, vector, k, mode, None, "zscore", None, 1.1, _fusion.CANDIDATES)
+        return list(zip(self._corpus.names_at(numbers), scores.tolist(), strict=True))
 
     def search_batch(
         self,
@@ -117,11 +127,18 @@ class Index:
         among = self._corpus.matching(filters) if filters else None
         vectors = self._vectors(questions) if mode != "bm25" else None
 
+        size = k if not by_document else max(10 * k, 100)
+        nearest = self._nearest_batch(vectors, size if mode == "dense" else max(size, candidates), among)
+
         def answer(position: int) -> list[Hit]:
             vector = vectors[position] if vectors is not None else None
-            wanted = k if not by_document else max(10 * k, 100)
+            ready = nearest[position] if nearest else None
+            wanted = size
             while True:
-                found = self._rank(questions[position], vector, wanted, mode, among, fusion, weight, scale, candidates)
+                found = self._rank(
+                    questions[position], vector, wanted, mode, among, fusion, weight, scale, candidates, ready
+                )
+                ready = None
                 numbers = found[0]
                 enough = not by_document or len(np.unique(self._corpus.document_owners(numbers))) >= k
                 if enough or len(numbers) < wanted:
@@ -194,6 +211,7 @@ class Index:
         weight: float | None,
         scale: float,
         candidates: int,
+        ready: Ranking | None = None,
     ) -> _Found:
         """Numbers, scores, and the BM25 and dense scores behind them."""
         if mode == "bm25":
@@ -201,10 +219,10 @@ class Index:
             return numbers, scores, scores, None
         assert vector is not None
         if mode == "dense":
-            numbers, scores = self._nearest(vector, k, among)
+            numbers, scores = ready or self._nearest(vector, k, among)
             return numbers, scores, None, scores
         size = max(k, candidates)
-        left, right = self._bm25(question, size, among), self._nearest(vector, size, among)
+        left, right = self._bm25(question, size, among), ready or self._nearest(vector, size, among)
         numbers = np.union1d(left[0], right[0])
         bm25 = _completed(numbers, left, lambda missing: self._lexical.scores(question, missing))
         dense = _completed(numbers, right, lambda missing: self._dense.scores(vector, missing))
@@ -226,7 +244,17 @@ class Index:
     def _nearest(self, vector: np.ndarray, k: int, among: np.ndarray | None) -> Ranking:
         if among is not None:
             return self._dense.search_among(vector, k, among)
-        return self._dense.search(vector[None], k, self._corpus.alive)[0]
+        return self._dense.search(vector[None], k)[0]
+
+    def _nearest_batch(self, vectors: np.ndarray | None, k: int, among: np.ndarray | None) -> list[Ranking]:
+        """Vectors of many questions together: one pass over the corpus serves them all."""
+        if vectors is None or among is not None or len(vectors) < 2:
+            return []
+        return [
+            found
+            for start in range(0, len(vectors), 64)
+            for found in self._dense.search(vectors[start : start + 64], k)
+        ]
 
     def _hits(self, found: _Found, k: int, by_document: bool) -> list[Hit]:
         numbers, scores, bm25, dense = found

@@ -15,6 +15,7 @@ import tantivy
 
 from mundap.errors import IndexDamaged
 from mundap.index.analyzer import Analyzer
+from mundap.index.corpus import in_sorted
 
 _HEAP = 256_000_000
 _MOST_TERMS = 1024  # of a question; a longer one is cut, far beyond anything a person asks
@@ -78,7 +79,7 @@ class Lexical:
         """The best k out of a given set of passages."""
         if len(numbers) > _SMALL_SET:
             allowed = np.sort(numbers)
-            return self.search(question, k, lambda found: _in_sorted(allowed, found))
+            return self.search(question, k, lambda found: in_sorted(allowed, found))
         scores = self.scores(question, numbers)
         order = np.lexsort((numbers, -scores))[:k]
         order = order[scores[order] > 0]
@@ -186,10 +187,3 @@ def _schema() -> Any:
     builder.add_unsigned_field("number", stored=False, indexed=True, fast=True)
     builder.add_text_field("body", stored=False, tokenizer_name="words", index_option="freq")
     return builder.build()
-
-
-def _in_sorted(allowed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    if not len(allowed):
-        return np.zeros(len(numbers), bool)
-    position = np.minimum(np.searchsorted(allowed, numbers), len(allowed) - 1)
-    return np.asarray(allowed[position] == numbers)

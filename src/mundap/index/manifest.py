@@ -135,6 +135,10 @@ class Manifest:
             body = json.loads(path.read_bytes())
             version = body.pop("format")
         except (FileNotFoundError, NotADirectoryError):
+            if name == COMMITTED and (folder / IN_PROGRESS).exists():
+                raise IndexMissing(
+                    f"the index in {folder} is not finished. Wait for its build, or run it again to go on."
+                ) from None
             raise IndexMissing(f"no index in {folder}. Make one with: mundap index PATHS… -o {folder}") from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _damaged(path, "is not a manifest") from None

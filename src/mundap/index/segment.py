@@ -136,6 +136,14 @@ class Segment:
             return np.asarray(self._numbers)
         return np.arange(self.entry.first, self.entry.first + len(self), dtype=np.uint64)
 
+    def numbers_at(self, rows: Any) -> np.ndarray:
+        """The passage numbers of some rows, without making those of all others."""
+        if isinstance(rows, range):
+            rows = np.arange(rows.start, rows.stop)
+        if self._numbers is not None:
+            return np.asarray(self._numbers[rows])
+        return np.asarray(rows).astype(np.uint64) + np.uint64(self.entry.first)
+
     def rows(self, numbers: np.ndarray) -> np.ndarray:
         """The row of each passage number, -1 where the segment has none."""
         if self._numbers is None:
@@ -199,30 +207,36 @@ class Segment:
         """A passage, read without reading the rest of its document."""
         return self.passages_at(np.array([row]))[0]
 
+    def names_at(self, rows: np.ndarray) -> list[str]:
+        """The ids of several passages: the document's, with the passage's position if there are more."""
+        documents = self.passages["document"][rows].astype(np.int64)
+        last = len(self.documents) - 1
+        firsts = self.documents["first"]
+        stops = np.where(documents == last, len(self), firsts[np.minimum(documents + 1, last)])
+        starts = firsts[documents]
+        offsets = self._offsets[documents[:, None] * _STRINGS + np.arange(2)].tolist()
+        return [
+            self._blob[left:right].decode() + ("" if stop - start == 1 else f"#{row - start + 1}")
+            for (left, right), row, start, stop in zip(
+                offsets, rows.tolist(), starts.tolist(), stops.tolist(), strict=True
+            )
+        ]
+
     def passages_at(self, rows: np.ndarray) -> list[Passage]:
         """Several passages: table look-ups are made for all at once."""
         places = self.passages[rows]
         documents = places["document"].astype(np.int64)
-        firsts = self.documents["first"][documents].astype(np.int64)
-        last = len(self.documents) - 1
-        after = np.where(documents == last, len(self), self.documents["first"][np.minimum(documents + 1, last)])
         offsets = self._offsets[documents[:, None] * _STRINGS + np.arange(_STRINGS)].tolist()
+        sources = self.documents["source"][documents].tolist()
         found = []
-        for row, (_, start, end, left, right), source, first, stop, (name_at, title_at, facts_at, text_at) in zip(
-            rows.tolist(),
-            places.tolist(),
-            self.documents["source"][documents].tolist(),
-            firsts.tolist(),
-            after.tolist(),
-            offsets,
-            strict=True,
-        ):
-            name = self._blob[name_at:title_at].decode()
+        for name, place, source, marks in zip(self.names_at(rows), places.tolist(), sources, offsets, strict=True):
+            _, start, end, left, right = place
+            name_at, title_at, facts_at, text_at = marks
             facts = self._blob[facts_at:text_at]
             found.append(
                 Passage(
-                    id=name if stop - first == 1 else f"{name}#{row - first + 1}",
-                    document=name,
+                    id=name,
+                    document=self._blob[name_at:title_at].decode(),
                     title=self._blob[title_at:facts_at].decode(),
                     text=self._blob[text_at + left : text_at + right].decode(),
                     source=self.source(source),

@@ -170,8 +170,8 @@ class Writer:
             nearest = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
             for suspect in np.flatnonzero(known[nearest] == hashes).tolist():
                 for document in segment.find_documents(names[suspect]):
-                    first = int(segment.numbers()[segment.passage_rows(document)[0]])
-                    if first not in self._deleted and self.corpus.alive(np.array([first], np.uint64))[0]:
+                    first = segment.numbers_at(segment.passage_rows(document)[:1])
+                    if int(first[0]) not in self._deleted and self.corpus.alive(first)[0]:
                         result[suspect] = segment.source(int(segment.documents["source"][document]))
         for position, hashed in enumerate(hashes.tolist()):
             if hashed in self._segment_ids:
@@ -249,8 +249,9 @@ class Writer:
         self.checkpoint()
         with disk_errors(self.root):
             self._refresh_dense()
-            generation = (self.committed.generation if self.committed else 0) + 1
-            self.manifest = self.manifest.with_changes(generation=generation, job={}, tool=f"mundap {__version__}")
+            self.manifest = self.manifest.with_changes(
+                generation=self._next_generation, job={}, tool=f"mundap {__version__}"
+            )
             self.manifest.save(self.root, COMMITTED)
             (self.root / IN_PROGRESS).unlink(missing_ok=True)
             self.committed = self.manifest
@@ -316,7 +317,9 @@ class Writer:
         if not len(numbers):
             self.manifest = self.manifest.with_changes(deleted=None)
         elif not np.array_equal(numbers, self.corpus.deleted) or self.manifest.deleted is None:
-            path = self.root / f"deleted-{self.manifest.next_segment:06d}-{len(numbers)}.bin"
+            path = (
+                self.root / f"deleted-{self._next_generation:06d}-{self.manifest.next_segment:06d}-{len(numbers)}.bin"
+            )
             write_atomic(path, numbers.tobytes())
             self.manifest = self.manifest.with_changes(deleted=self._entry(path))
 
@@ -331,13 +334,18 @@ class Writer:
             gap = sum(int((segment.numbers() >= entry.until).sum()) for segment in self.corpus.segments)
             if gap <= max(dense.EXACT_UP_TO // 2, entry.passages // 10) and len(self.corpus) > entry.passages // 2:
                 return
-        path = self.root / f"dense-{self.manifest.next_segment:06d}-{len(self.corpus)}.faiss"
+        path = self.root / f"dense-{self._next_generation:06d}.faiss"
         dense.build(self.corpus, kind, path)
         sync_file(path)
         made = DenseEntry(self._entry(path), kind, self.manifest.next_number, len(self.corpus))
         self.manifest = self.manifest.with_changes(dense=made)
 
     # ---------------------------------------------------------------- housekeeping
+
+    @property
+    def _next_generation(self) -> int:
+        """In the names of new files, so that none is ever written over one that readers use."""
+        return (self.committed.generation if self.committed else 0) + 1
 
     def _entry(self, path: Path) -> FileEntry:
         return FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum(path))

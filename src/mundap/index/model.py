@@ -1,0 +1,22 @@
+"""The encoder an index was made with."""
+
+from mundap.errors import ModelError
+from mundap.index.manifest import Settings
+from mundap.models.encoder import Encoder
+
+
+def open_encoder(settings: Settings) -> Encoder | None:
+    """The encoder an index was made with, or None for an index without vectors.
+
+    Raises:
+        ModelError: It is gone, or is another one now.
+    """
+    if not settings.model:
+        return None
+    encoder = Encoder.from_pretrained(settings.model)
+    if encoder.config.fingerprint != settings.fingerprint:
+        raise ModelError(
+            f"the model {settings.model} is not the one the index was made with: its vectors would not fit. "
+            "Put the old model back, or rebuild with `mundap index --fresh`."
+        )
+    return encoder
