@@ -65,7 +65,7 @@ class Corpus:
         listed = np.zeros(len(numbers), bool)
         for where, rows, _ in self._locate(numbers):
             listed[where] = rows >= 0
-        return listed & ~in_sorted(self.deleted, numbers)
+        return np.asarray(listed & ~in_sorted(self.deleted, numbers))
 
     def living(self, segment: Segment) -> np.ndarray:
         """A mask of the segment's rows that are not deleted."""
