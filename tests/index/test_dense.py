@@ -5,7 +5,8 @@ import pytest
 from mundap.index import dense
 from mundap.index.corpus import Corpus
 from mundap.index.manifest import DenseEntry, FileEntry, Manifest, Settings
-from mundap.index.segment import SegmentWriter, SourceState
+from mundap.index.segment import SourceState
+from mundap.index.segment_writer import SegmentWriter
 from mundap.records import Document
 
 DIMENSION = 32

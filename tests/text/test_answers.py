@@ -2,6 +2,7 @@ import logging
 
 import pytest
 
+from mundap.text import answers
 from mundap.text.answers import has_answer, tokens
 
 
@@ -83,3 +84,10 @@ def test_string_mode_keeps_the_reference_behaviour_for_korean_and_chinese():
 )
 def test_cjk_mode_finds_words_with_particles_and_without_spaces(text, answer, found):
     assert has_answer(text, [answer], "cjk") is found
+
+
+def test_a_pattern_that_would_take_for_ever_is_given_up(monkeypatch, caplog):
+    monkeypatch.setattr(answers, "_PATIENCE", 0.2)
+    with caplog.at_level(logging.WARNING):
+        assert not has_answer("a" * 40 + "!", ["(a|aa|aaa|a?a)+$"], "regex")
+    assert "too long" in caplog.text

@@ -12,21 +12,18 @@ All files are plain arrays and bytes, memory-mapped; opening a segment reads non
     vectors.bin     float16, one row a passage; missing in an index without a model
 """
 
-import contextlib
 import hashlib
 import json
 import mmap
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mundap.disk import checksum, sync_file, sync_folder
 from mundap.errors import IndexDamaged
-from mundap.index.manifest import FileEntry, SegmentEntry
+from mundap.index.manifest import SegmentEntry
 from mundap.records import Document, Passage
 
 DOCUMENT = np.dtype([("first", "<u4"), ("source", "<u4"), ("whole", "u1")])
@@ -43,8 +40,7 @@ SOURCE = np.dtype(
 )
 KEY = np.dtype([("hash", "<u8"), ("row", "<u4")])
 VECTOR = np.dtype("<f2")
-_STRINGS = 4  # per document: id, title, metadata, text
-_CHUNK = 8 << 20
+STRINGS = 4  # per document: id, title, metadata, text
 
 
 class SourceState(NamedTuple):
@@ -153,17 +149,17 @@ class Segment:
         inside = np.minimum(rows, len(self) - 1)
         return np.where(self._numbers[inside] == numbers, inside, -1)
 
-    def _string(self, position: int) -> bytes:
+    def string(self, position: int) -> bytes:
         left, right = self._offsets[position : position + 2].tolist()
         return bytes(self._blob[left:right])
 
     def document_id(self, document: int) -> str:
         """A document's id."""
-        return self._string(_STRINGS * document).decode()
+        return self.string(STRINGS * document).decode()
 
     def document(self, document: int) -> Document:
         """A document with its whole text."""
-        texts = (self._string(_STRINGS * document + part).decode() for part in range(_STRINGS))
+        texts = (self.string(STRINGS * document + part).decode() for part in range(STRINGS))
         name, title, metadata, text = texts
         row = self.documents[document]
         return Document(name, text, title, self.source(int(row["source"])), json.loads(metadata), bool(row["whole"]))
@@ -171,7 +167,7 @@ class Segment:
     def source(self, source: int) -> str:
         """The name of a source."""
         if source not in self._source_names:
-            self._source_names[source] = self._string(_STRINGS * len(self.documents) + source).decode()
+            self._source_names[source] = self.string(STRINGS * len(self.documents) + source).decode()
             if len(self._source_names) > 10_000:
                 self._source_names.clear()
                 return self.source(source)
@@ -214,7 +210,7 @@ class Segment:
         firsts = self.documents["first"]
         stops = np.where(documents == last, len(self), firsts[np.minimum(documents + 1, last)])
         starts = firsts[documents]
-        offsets = self._offsets[documents[:, None] * _STRINGS + np.arange(2)].tolist()
+        offsets = self._offsets[documents[:, None] * STRINGS + np.arange(2)].tolist()
         return [
             self._blob[left:right].decode() + ("" if stop - start == 1 else f"#{row - start + 1}")
             for (left, right), row, start, stop in zip(
@@ -226,7 +222,7 @@ class Segment:
         """Several passages: table look-ups are made for all at once."""
         places = self.passages[rows]
         documents = places["document"].astype(np.int64)
-        offsets = self._offsets[documents[:, None] * _STRINGS + np.arange(_STRINGS)].tolist()
+        offsets = self._offsets[documents[:, None] * STRINGS + np.arange(STRINGS)].tolist()
         sources = self.documents["source"][documents].tolist()
         found = []
         for name, place, source, marks in zip(self.names_at(rows), places.tolist(), sources, offsets, strict=True):
@@ -262,179 +258,8 @@ class Segment:
     def find_metadata(self, key: str, value: str) -> list[int]:
         """Documents with this value in their metadata."""
         rows = self._rows_under("meta", f"{key}={value}")
-        return [row for row in rows if json.loads(self._string(_STRINGS * row + 2)).get(key) == value]
+        return [row for row in rows if json.loads(self.string(STRINGS * row + 2)).get(key) == value]
 
     def find_sources(self, name: str) -> list[int]:
         """Sources with this name."""
         return [row for row in self._rows_under("source", name) if self.source(row) == name]
-
-
-class SegmentWriter:
-    """Writes a segment into a folder of its own. Nothing refers to it until a manifest does.
-
-    Bulk data goes straight to disk; only a few bytes a passage are held in memory until `close`.
-    """
-
-    def __init__(self, root: Path, name: str, first: int, dimension: int) -> None:
-        self.root = root
-        self.name = name
-        self.folder = root / "segments" / name
-        shutil.rmtree(self.folder, ignore_errors=True)  # left by a writer that died
-        self.folder.mkdir(parents=True)
-        self.first = first
-        self.dimension = dimension
-        self._blob = (self.folder / "strings.bin").open("wb")
-        self._vectors: IO[bytes] | None = (self.folder / "vectors.bin").open("wb") if dimension else None
-        self._offsets: list[int] = [0]
-        self._documents: list[tuple[int, int, bool]] = []
-        self._passages: list[tuple[int, int, int, int, int]] = []
-        self._keys: list[tuple[int, int]] = []
-        self._sources: list[SourceState] = []
-        self._source_firsts: list[int] = []
-        self._numbers: list[int] | None = None
-        self._vector_rows = 0
-
-    def __len__(self) -> int:
-        return len(self._passages)
-
-    @property
-    def size(self) -> int:
-        """Bytes of text so far."""
-        return self._offsets[-1]
-
-    def _join_source(self, state: SourceState) -> int:
-        """Add a source, or bring the last one up to date if this is the rest of it."""
-        if self._sources and self._sources[-1].source == state.source:
-            self._sources[-1] = state
-        else:
-            self._sources.append(state)
-            self._source_firsts.append(len(self._documents))
-        return len(self._sources) - 1
-
-    def begin_source(self, state: SourceState) -> None:
-        """All documents from here on come from this source, until the next call."""
-        self._join_source(state)
-
-    def end_source(self, documents: int, done: bool) -> None:
-        """Say how far the current source has been read."""
-        self._sources[-1] = self._sources[-1]._replace(documents=documents, done=done)
-
-    def add(self, document: Document, spans: Iterable[tuple[int, int]]) -> list[str]:
-        """Add a document and its passages; returns the passage texts."""
-        row = len(self._documents)
-        facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True) if document.metadata else "{}"
-        self._strings([document.id.encode(), document.title.encode(), facts.encode(), document.text.encode()])
-        self._documents.append((len(self._passages), len(self._sources) - 1, document.whole))
-        self._keys.append((key_hash("id", document.id), row))
-        self._keys += [(key_hash("meta", f"{key}={value}"), row) for key, value in document.metadata.items()]
-        texts = []
-        ascii_only = document.text.isascii()
-        right = end_before = 0
-        for start, end in spans:
-            text = document.text[start:end]
-            if ascii_only:
-                left, right = start, end
-            elif start >= end_before:
-                left = right + len(document.text[end_before:start].encode())
-                right = left + len(text.encode())
-            else:  # overlapping passages: the start lies inside the one before
-                left = right - len(document.text[start:end_before].encode())
-                right = left + len(text.encode())
-            end_before = end
-            self._passages.append((row, start, end, left, right))
-            texts.append(text)
-        return texts
-
-    def add_vectors(self, vectors: np.ndarray) -> None:
-        """Append the vectors of the passages added since the last call."""
-        if self._vectors is None:
-            raise ValueError("an index without a model takes no vectors")
-        self._vectors.write(np.ascontiguousarray(vectors, VECTOR).tobytes())
-        self._vector_rows += len(vectors)
-
-    def copy(self, segment: Segment, keep: np.ndarray) -> None:
-        """Append another segment's rows where `keep` is true; documents without any are left out."""
-        if self._numbers is None:
-            self._numbers = []
-        self._numbers += segment.numbers()[keep].tolist()
-        kept_documents = np.zeros(len(segment.documents), bool)
-        kept_documents[segment.passages["document"][keep]] = True
-        # A source none of whose documents is left is forgotten, so that the file is read again if it comes back.
-        old_source = new_source = -1
-        for document in np.flatnonzero(kept_documents):
-            row = len(self._documents)
-            self._strings([segment._string(_STRINGS * int(document) + part) for part in range(_STRINGS)])
-            _, source, whole = segment.documents[document].item()
-            if source != old_source:
-                old_source, new_source = source, self._join_source(segment.source_state(source))
-            self._documents.append((len(self._passages), new_source, bool(whole)))
-            self._keys.append((key_hash("id", segment.document_id(int(document))), row))
-            metadata = json.loads(segment._string(_STRINGS * int(document) + 2))
-            self._keys += [(key_hash("meta", f"{key}={value}"), row) for key, value in metadata.items()]
-            for old in segment.passage_rows(int(document)):
-                if keep[old]:
-                    self._passages.append((row, *segment.passages[old].item()[1:]))
-        if self._vectors is not None:
-            step = max(1, _CHUNK // (2 * self.dimension))
-            for start in range(0, len(segment), step):
-                self.add_vectors(segment.vectors[start : start + step][keep[start : start + step]])
-
-    def close(self, last: int | None = None) -> SegmentEntry:
-        """Write the tables, flush everything to the disk and describe the segment.
-
-        Args:
-            last: The last passage number the segment answers for, when rows were compacted away.
-        """
-        if self._vectors is not None and self._vector_rows != len(self):
-            raise ValueError(f"{len(self)} passages, but {self._vector_rows} vectors")
-        for row, state in enumerate(self._sources):
-            self._strings([state.source.encode()])
-            self._keys.append((key_hash("source", state.source), row))
-        self._blob.close()
-        if self._vectors is not None:
-            self._vectors.close()
-        keys = np.array(self._keys, KEY)
-        sources = [
-            (first, state.size, state.modified, state.digest, state.documents, state.done)
-            for first, state in zip(self._source_firsts, self._sources, strict=True)
-        ]
-        tables = {
-            "strings.idx": np.array(self._offsets, "<u8"),
-            "documents.bin": np.array(self._documents, DOCUMENT),
-            "passages.bin": np.array(self._passages, PASSAGE),
-            "sources.bin": np.array(sources, SOURCE),
-            "keys.bin": keys[np.argsort(keys["hash"], kind="stable")],
-        }
-        end = self.first + len(self) - 1
-        if self._numbers is not None and self._numbers != list(range(self.first, end + 1)):
-            tables["numbers.bin"] = np.array(self._numbers, "<u8")
-        for name, table in tables.items():
-            (self.folder / name).write_bytes(table.tobytes())
-        files = []
-        for path in sorted(self.folder.iterdir()):
-            sync_file(path)
-            files.append(FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum(path)))
-        sync_folder(self.folder)
-        return SegmentEntry(
-            self.name,
-            self.first,
-            end if last is None else last,
-            len(self),
-            len(self._documents),
-            tuple(files),
-        )
-
-    def abandon(self) -> None:
-        """Throw the unfinished segment away."""
-        for file in (self._blob, self._vectors):
-            with contextlib.suppress(OSError):  # a full disk refuses even the last buffered bytes
-                if file is not None:
-                    file.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _strings(self, parts: Sequence[bytes]) -> None:
-        self._blob.write(b"".join(parts))
-        end = self._offsets[-1]
-        for part in parts:
-            end += len(part)
-            self._offsets.append(end)
