@@ -1,5 +1,6 @@
 """`mundap search`."""
 
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,7 @@ def _answer(question: str, mode: str, hits: "list[Hit]") -> dict[str, Any]:
 
 def _listing(index: "Index", question: str, hits: "list[Hit]") -> None:
     """Hits as text, the question's words highlighted when a person is looking."""
-    width = 100
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
     for hit in hits:
         passage = hit.passage
         parts = [
@@ -141,12 +142,11 @@ def _highlighted(index: "Index", question: str, text: str) -> str:
 
 def _wrapped(text: str, width: int) -> list[str]:
     """Lines of at most `width` columns; escape codes take none and wide characters two."""
+    from rich.console import Console
     from rich.text import Text
 
     plain = Text.from_ansi(text)
-    from rich.console import Console
-
-    console = Console(width=width, color_system="standard", force_terminal=sys.stdout.isatty())
+    console = Console(width=max(width, 20), color_system="standard", force_terminal=sys.stdout.isatty())
     with console.capture() as captured:
         console.print(plain)
     return captured.get().rstrip("\n").split("\n")

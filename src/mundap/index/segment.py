@@ -150,6 +150,7 @@ class Segment:
         return np.where(self._numbers[inside] == numbers, inside, -1)
 
     def string(self, position: int) -> bytes:
+        """One of the stored strings: those of documents, then the sources' names."""
         left, right = self._offsets[position : position + 2].tolist()
         return bytes(self._blob[left:right])
 
