@@ -53,7 +53,7 @@ def main() -> None:
             started = time.perf_counter()
             dense.build(corpus, kind, path)
             built = round(time.perf_counter() - started, 1)
-            entry = DenseEntry(FileEntry(kind, 0, ""), kind, index.manifest.next_number, len(index))
+            entry = DenseEntry(FileEntry(kind, path.stat().st_size, ""), kind, index.manifest.next_number, len(index))
             for probed in arguments.probed if kind == "ivf" else [0.0]:
                 dense._PROBED = probed
                 name = f"{kind} {probed:.0%} of the lists" if kind == "ivf" else kind

@@ -25,7 +25,8 @@ def text() -> str:
 
 
 def _section(command: click.Command, path: str) -> str:
-    context = click.Context(command, info_name=path, terminal_width=100, max_content_width=100)
+    names = ["-h", "--help"]
+    context = click.Context(command, info_name=path, terminal_width=100, max_content_width=100, help_option_names=names)
     return f"## {path}\n\n```text\n{command.get_help(context)}\n```\n"
 
 

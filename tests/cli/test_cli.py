@@ -60,9 +60,17 @@ def test_search_for_people(indexed):
 
 
 def test_questions_from_standard_input(indexed):
-    code, out, _ = mundap("search", "-i", indexed, "-k", 1, stdin="river\n\n서울\n".encode())
+    lines = "river\n\n서울\n".encode() + b"caf\xe9\n" + b"x" * 100_001 + b"\n"
+    code, out, _ = mundap("search", "-i", indexed, "-k", 1, "--json", stdin=lines)
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 3
+    assert [answer["query"] for answer in answers[:3]] == ["river", "", "서울"]
+    assert [len(answer["hits"]) for answer in answers] == [1, 0, 1, 1, 0]
+    assert "longer than" in answers[-1]["error"]
+    code, out, _ = mundap("search", "-i", indexed, "-k", 1, "--mode", "bm25", stdin=b"river\n")
     assert code == 0
-    assert [json.loads(line)["query"] for line in out.splitlines()] == ["river", "서울"]
+    assert "The river" in out or "word" in out
+    assert mundap("search", "-i", indexed, "--mode", "all", stdin=b"river\n")[0] == 2
 
 
 def test_filters_on_the_command_line(indexed):
@@ -154,3 +162,65 @@ def test_starting_up_loads_nothing_heavy():
     code = "import sys; from mundap import cli, Document; print([m for m in ('numpy','onnxruntime','faiss','rich','torch') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_odd_bytes_on_the_command_line(indexed):
+    for arguments in (["search", "-i", str(indexed), b"zebra \xff"], ["delete", "-i", str(indexed), b"\xff"]):
+        code = "import sys; from mundap.cli import run; run()"
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
+        assert done.returncode in (0, 3)
+        assert b"Traceback" not in done.stderr
+
+
+def test_what_documents_say_does_not_reach_the_terminal_raw(tmp_path):
+    (tmp_path / "a [b]x.txt").write_text("red \x1b[31malert river")
+    assert mundap("index", tmp_path / "a [b]x.txt", "-o", tmp_path / "i", "--model", "none")[0] == 0
+    _, out, _ = mundap("search", "-i", tmp_path / "i", "river")
+    assert "\x1b" not in out
+    code, out, _ = mundap("search", "-i", tmp_path / "i", "river [/b]", "--mode", "bm25")
+    assert code == 0
+
+
+def test_markup_in_a_question_is_only_text(indexed):
+    code, out, _ = mundap("search", "-i", indexed, "--mode", "all", "what [/b] river")
+    assert code == 0
+    assert "[/b]" in out
+
+
+def test_standard_input_adds_up(tmp_path):
+    first, second = b'{"id": "a", "text": "first"}', b'{"id": "b", "text": "second"}'
+    mundap("index", "-", "-o", tmp_path / "i", "--model", "none", stdin=first)
+    _, out, _ = mundap("add", "-", "-i", tmp_path / "i", "--json", stdin=second)
+    assert json.loads(out)["documents"] == 2
+    _, out, _ = mundap("index", "-", "-o", tmp_path / "i", "--json", stdin=second)
+    assert json.loads(out)["documents"] == 1
+
+
+def test_interrupt_and_broken_pipe(indexed, corpus, tmp_path):
+    import signal
+    import time
+
+    (corpus / "big.txt").write_text("many words here " * 300_000)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from mundap.cli import run; run()", "index", str(corpus), "-o", str(tmp_path / "j")],
+        stderr=subprocess.PIPE,
+    )
+    while not (tmp_path / "j" / "segments").exists():
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert b"Run the same command again" in err
+    line = f"{sys.executable} -c 'from mundap.cli import run; run()' search -i {indexed} river --json -k 10"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {line} | head -c 1"], capture_output=True)
+    assert done.returncode == 0
+    done = subprocess.run(["bash", "-c", f"{line} > /dev/full"], capture_output=True)
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+
+
+def test_filters_that_match_nothing_are_said(indexed):
+    _, out, _ = mundap("search", "-i", indexed, "river", "--mode", "bm25", "--source", "nothing/*")
+    assert "No passage matches the filters" in out
+    assert mundap("search", "-i", indexed, "river", "--fusion", "linear", "--lambda", "nan")[0] == 2

@@ -203,7 +203,7 @@ def test_squad(tmp_path):
         ("broken.pdf", b"%PDF-1.4 nonsense", "not a readable PDF"),
         ("locked.pdf", pdf("secret", "pw"), "password-protected"),
         ("broken.docx", b"PK\x03\x04 nonsense", "not a readable DOCX"),
-        ("bad.json", b"hello", "not JSON"),
+        ("bad.json", b"hello", "broken JSON"),
         ("strange.tsv", b"a\tb\tc\td\n", "not a table of passages"),
         ("corrupt.txt.gz", b"\x1f\x8b\x08\x00garbage", "corrupt or truncated"),
     ],
@@ -232,3 +232,66 @@ def test_lone_surrogates_are_replaced(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_text('{"id": "1", "text": "a \\ud83d b"}\n')
     assert read_file(path)[0].text == "a ? b"
+
+
+def test_encodings_that_statistics_get_wrong(tmp_path):
+    path = tmp_path / "f.txt"
+    text = "Le café français près de la forêt où naît le garçon élève"
+    for encoding in ("latin-1", "cp1252"):
+        path.write_bytes(text.encode(encoding))
+        assert one(path).text == text
+    for encoding in ("utf-32", "utf-16-le", "utf-16-be"):
+        path.write_bytes("plain utf text".encode(encoding))
+        assert one(path).text == "plain utf text"
+    polish = "Zażółć gęślą jaźń, pchnąć w tę łódź jeża lub ośm skrzyń fig. Wszystkie prawa są zastrzeżone." * 3
+    path.write_bytes(polish.encode("cp1250"))
+    assert one(path).text == polish
+
+
+def test_ms_marco_has_no_quoting(tmp_path):
+    path = tmp_path / "collection.tsv"
+    path.write_text('7\t"Hello" said "he"\n')
+    assert one(path).text == '"Hello" said "he"'
+
+
+def test_rules_and_html_in_markdown_keep_their_text(tmp_path):
+    path = tmp_path / "a.md"
+    path.write_text("---\nJust zebras between two rules\n---\n\n<details>\nhidden lions\n</details>\n\nend")
+    assert "zebras" in one(path).text
+    assert "lions" in one(path).text
+
+
+def test_small_files_cannot_cost_much(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000)
+    (skipped,) = read_file(path)
+    assert "nested" in skipped.reason
+    path = tmp_path / "bomb.md"
+    levels = ["a0: &a0 [x,x,x,x,x,x,x,x,x]"] + [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    path.write_text("---\n" + "\n".join(levels) + "\n---\ntext")
+    assert one(path).text == "text"
+    path.write_text("---\n" + "[" * 20_000 + "\n---\ntext")
+    assert "text" in read_file(path)[0].text
+
+
+def test_json_with_a_byte_order_mark_and_odd_values(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps([{"id": "1", "text": "x", "ok": True, "k": "\ud800"}, 5]).encode())
+    document, skipped = read_file(path)
+    assert document.metadata == {"ok": "true", "k": "?"}
+    assert skipped.reason == "not a JSON object"
+    path.write_text('{"version": [1, {"data": 2}], "data": [{"id": "1", "text": "x"}, {"text": "y"}], "more": [3]}')
+    assert [d.text for d in read_file(path)] == ["x", "y"]
+
+
+def test_an_unexpected_error_of_a_parser_is_a_reason_too(tmp_path, monkeypatch):
+    from mundap import documents
+
+    def broken(file):
+        raise RuntimeError("parser exploded")
+        yield
+
+    monkeypatch.setitem(documents.FORMATS, "text", broken)
+    path = tmp_path / "a.txt"
+    path.write_text("x")
+    assert "parser exploded" in read_file(path)[0].reason

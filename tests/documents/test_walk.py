@@ -1,4 +1,5 @@
 import io
+import os
 import sys
 from types import SimpleNamespace
 
@@ -87,3 +88,25 @@ def test_a_missing_path_is_an_error_and_a_broken_link_a_note(tree, tmp_path):
 def test_standard_input(monkeypatch, tmp_path, data, texts):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     assert [d.text for file in find(["-"], tmp_path) if isinstance(file, SourceFile) for d in read(file)] == texts
+
+
+def test_the_deepest_gitignore_has_the_last_word(tree, tmp_path):
+    (tree / ".gitignore").write_text("*.log\n")
+    (tree / "sub" / ".gitignore").write_text("!skip.log\n")
+    assert "sub/skip.log" in names(find([tree], tmp_path))
+    assert "sub/skip.log" not in names(find([tree], tmp_path, ["*.log"]))
+
+
+def test_strange_entries_are_named_and_stop_nothing(tree, tmp_path):
+    (tree / "loop").symlink_to(tree / "loop")
+    os.mkfifo(tree / "pipe")
+    (tree / "deeper" / ".gitignore").mkdir(parents=True)
+    (tree / os.fsdecode(b"a\xff.txt")).write_text("x")
+    (tree / os.fsdecode(b"a\xfe.txt")).write_text("y")
+    found = list(find([tree], tmp_path))
+    assert {f.source for f in found if isinstance(f, Skipped)} == {"root/loop", "root/pipe"}
+    assert {"a\\xff.txt", "a\\xfe.txt"} <= {f.id for f in found if isinstance(f, SourceFile)}
+    with pytest.raises(MundapError):
+        list(find(["x" * 5000], tmp_path))
+    with pytest.raises(MundapError):
+        list(find([tree], tmp_path, ["!"]))

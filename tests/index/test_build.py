@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import subprocess
@@ -126,13 +127,86 @@ def test_the_same_name_in_two_folders(tmp_path):
     assert ids(tmp_path / "i") == ["b/readme.txt", "readme.txt"]
 
 
-def test_a_duplicate_id_is_skipped_and_said(tmp_path):
+def test_an_id_that_another_file_has_is_filed_under_the_files_name(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"_id": "1", "text": "x"}\n{"_id": "1", "text": "y"}\n')
     (tmp_path / "b.jsonl").write_text('{"_id": "1", "text": "z"}\n{"_id": "2", "text": "w"}\n')
     report = build([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "i", PLAIN)
-    assert report.skipped_count == 2
-    assert [p.text for p in Index(tmp_path / "i").passages()] == ["x", "w"]
+    assert (report.skipped_count, report.renamed) == (1, 1)
     assert "duplicate id '1'" in report.skipped[0].reason
+    assert ids(tmp_path / "i") == ["1", "2", "b.jsonl#1"]
+    assert Index(tmp_path / "i").passage("b.jsonl#1").text == "z"
+
+
+def rows(path, **texts):
+    path.write_text("".join(json.dumps({"_id": name[1:], "text": text}) + "\n" for name, text in texts.items()))
+
+
+def test_renaming_a_file_or_moving_a_row_loses_nothing(tmp_path):
+    docs, out = tmp_path / "docs", tmp_path / "i"
+    docs.mkdir()
+    rows(docs / "old.jsonl", _1="alpha", _2="beta")
+    build([docs], out, PLAIN)
+    (docs / "old.jsonl").rename(docs / "new.jsonl")
+    build([docs], out)
+    assert ids(out) == ["1", "2"]
+    rows(docs / "a.jsonl", _5="delta")
+    rows(docs / "b.jsonl", _3="gamma", _4="eta")
+    build([docs], out)
+    rows(docs / "a.jsonl", _3="gamma", _5="delta")
+    rows(docs / "b.jsonl", _4="eta")
+    build([docs], out)
+    assert ids(out) == ["1", "2", "3", "4", "5"]
+    assert Index(out).search("gamma")[0].passage.source == "docs/a.jsonl"
+
+
+def test_what_was_skipped_is_said_every_time(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"id": "a", "text": "good"}\nbad\n')
+    assert build([tmp_path / "x.jsonl"], tmp_path / "i", PLAIN).skipped_count == 1
+    again = build([tmp_path / "x.jsonl"], tmp_path / "i")
+    assert (again.unchanged, again.skipped_count) == (1, 1)
+
+
+def test_a_folder_that_cannot_be_read_is_not_a_folder_that_is_gone(corpus, tmp_path, monkeypatch):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    real = os.scandir
+
+    def denied(path):
+        if str(path).endswith("sub"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    report = build([corpus], out)
+    assert (report.removed, report.skipped_count) == (0, 1)
+    assert "sub/세.txt" in ids(out)
+
+
+def test_an_index_inside_its_own_folder_does_not_index_itself(corpus):
+    for _ in range(2):
+        report = build([corpus], corpus / "idx", PLAIN)
+        assert (report.documents, report.skipped_count) == (8, 0)
+
+
+def test_files_dated_before_1970(corpus, tmp_path):
+    os.utime(corpus / "one.txt", (-10_000_000_000, -10_000_000_000))
+    assert build([corpus], tmp_path / "i", PLAIN).documents == 8
+
+
+def test_fresh_means_fresh_and_repairs(corpus, tmp_path):
+    out, other = tmp_path / "i", tmp_path / "other.txt"
+    other.write_text("an added text")
+    build([corpus], out, PLAIN)
+    add([other], out)
+    job = {"verb": "index", "paths": [str(corpus.resolve())], "ignore": [], "form": None, "fresh": False}
+    with Writer(out, Index(out).manifest.settings, None, job) as writer:
+        writer.delete(writer.corpus.numbers_from("docs/one.txt"))
+        writer.checkpoint()  # and then it dies
+    next(out.glob("segments/*/strings.bin")).write_bytes(b"short")
+    build([corpus], out, PLAIN, fresh=True)
+    assert "other.txt" not in ids(out)
+    assert len(ids(out)) == 8
+    assert verify(out) == []
 
 
 def test_settings_are_kept_for_life(corpus, tmp_path, tiny_model):
@@ -195,9 +269,12 @@ def test_a_reader_keeps_its_snapshot(corpus, tmp_path, options):
     build([corpus], out, options)
     reader = Index(out)
     before = reader.search("river music", 10)
+    untouched = Index(out)
     delete(out, sources=["*"])
     compact(out)
     assert reader.search("river music", 10) == before
+    assert untouched.search("river music", 10) == before
+    assert untouched.info()["passages"] == 10
 
 
 def test_a_folder_with_other_things_is_never_taken_over(corpus, tmp_path):
@@ -208,6 +285,11 @@ def test_a_folder_with_other_things_is_never_taken_over(corpus, tmp_path):
     with pytest.raises(UsageError, match="is a file"):
         build([corpus], corpus / "one.txt", PLAIN)
     assert os.listdir(tmp_path / "photos") == ["cat.jpg"]
+    (tmp_path / "proj" / "segments" / "2024").mkdir(parents=True)
+    (tmp_path / "proj" / "lock").write_text("mine")
+    with pytest.raises(UsageError, match="not empty"):
+        build([corpus], tmp_path / "proj", PLAIN)
+    assert (tmp_path / "proj" / "segments" / "2024").is_dir()
 
 
 def test_nothing_to_index(tmp_path, corpus):
@@ -288,3 +370,71 @@ def test_odd_files(tmp_path):
     assert [s.reason for s in report.skipped] == ["binary file, not text"]
     assert Index(tmp_path / "i").search("emoji")[0].passage.source == "docs/with space 😀.txt"
     assert max(len(p.text.split()) for p in Index(tmp_path / "i").passages()) == 100
+
+
+def test_every_byte_of_the_lexical_index_is_checked(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    for path in sorted(out.glob("lexical-*/*.*")):
+        if path.suffix == ".lock":
+            continue
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 3] + bytes([data[len(data) // 3] ^ 255]) + data[len(data) // 3 + 1 :])
+        assert verify(out) or path.name == ".managed.json", path
+        with contextlib.suppress(IndexDamaged):
+            Index(out).search("river music", mode="bm25")
+        path.unlink()
+        if path.name not in (".managed.json",):
+            assert verify(out), path
+        path.write_bytes(data)
+    assert verify(out) == []
+
+
+def test_a_lost_lexical_index_is_an_error_for_readers_and_writers(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    for path in out.glob("lexical-*/meta.json"):
+        path.unlink()
+    for use in (lambda: Index(out), lambda: add([corpus], out), lambda: compact(out)):
+        with pytest.raises(IndexDamaged, match="--fresh"):
+            use()
+    assert not list(out.glob("lexical-*/meta.json"))
+    build([corpus], out, PLAIN, fresh=True)
+    assert verify(out) == []
+
+
+def test_truncated_tombstones_are_noticed(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    delete(out, ["b1"])
+    next(out.glob("deleted-*.bin")).write_bytes(b"")
+    with pytest.raises(IndexDamaged):
+        Index(out)
+
+
+def test_a_read_only_index_can_be_searched(corpus, tmp_path, monkeypatch):
+    import tantivy
+
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    real = tantivy.Index.open
+
+    class Denied:
+        """Root may write anywhere, so the refusal of a read-only folder is played."""
+
+        exists = staticmethod(tantivy.Index.exists)
+
+        @staticmethod
+        def open(path):
+            if path.startswith(str(out)):
+                raise ValueError("Failed to acquire Lockfile: IoError(Os { code: 13 })")
+            return real(path)
+
+    monkeypatch.setattr("mundap.index.lexical.tantivy.Index", Denied)
+    assert Index(out).search("river")
+
+
+def test_few_passages_need_no_approximate_index(corpus, tmp_path, tiny_model):
+    index = Index.build([corpus], tmp_path / "i", model=str(tiny_model), dense="ivf")
+    assert index.info()["dense"] == "exact"
+    assert index.search("river")

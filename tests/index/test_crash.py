@@ -142,3 +142,19 @@ def test_a_full_disk_is_said_and_the_build_goes_on_later(documents, tmp_path):
     assert verify(out) == []
     build([documents], tmp_path / "unbroken", Options(model="none"))
     assert contents(out) == contents(tmp_path / "unbroken")
+
+
+def test_what_was_skipped_before_a_kill_is_said_after_it(documents, tmp_path):
+    good = (documents / "rows.jsonl").read_text()
+    (documents / "rows.jsonl").write_text("not json\n" + good)
+    arguments = ("index", documents / "rows.jsonl", "-o", tmp_path / "i", "--model", "none", "--json")
+    process = command(*arguments)
+    while not (tmp_path / "i" / "manifest.next.json").exists():
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process = command(*arguments)
+    report = json.loads(process.communicate()[0])
+    assert (report["resumed"], report["skipped_count"], process.returncode) == (True, 1, 3)
+    process = command(*arguments)
+    assert json.loads(process.communicate()[0])["unchanged"] == 1

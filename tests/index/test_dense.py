@@ -19,12 +19,12 @@ def make_corpus(root, sizes, seed=0):
     entries, first, vectors = [], 0, []
     for n, size in enumerate(sizes):
         writer = SegmentWriter(root, f"{n:06d}", first, DIMENSION)
-        writer.begin_source(SourceState(f"s{n}", 0, 0, b"", 0, True))
+        writer.begin_source(SourceState(f"s{n}", 0, 0, b"", done=True))
         made = (centres[generator.integers(20, size=size)] + generator.standard_normal((size, DIMENSION))).astype(
             np.float16
         )
         for row in range(size):
-            writer.add(Document(f"d{first + row}", "x", whole=True), [(0, 1)])
+            writer.add(Document(f"d{first + row}", "x", whole=True), [(0, 1)], row)
         writer.add_vectors(made)
         entries.append(writer.close())
         vectors.append(made.astype(np.float32))
@@ -51,7 +51,9 @@ def test_exact_search_equals_faiss_flat_across_segments(tmp_path):
 def approximate(root, corpus, kind, until):
     path = root / "dense.faiss"
     dense.build(corpus, kind, path)
-    return dense.Dense(root, corpus, DenseEntry(FileEntry("dense.faiss", 0, ""), kind, until, len(corpus)))
+    return dense.Dense(
+        root, corpus, DenseEntry(FileEntry("dense.faiss", path.stat().st_size, ""), kind, until, len(corpus))
+    )
 
 
 @pytest.mark.parametrize("kind", ["ivf", "hnsw"])
@@ -93,6 +95,7 @@ def test_filters_and_tombstones(tmp_path):
 def test_the_kind_follows_the_size():
     assert dense.kind_for("auto", 1000) == "exact"
     assert dense.kind_for("auto", 10**6) == "ivf"
-    assert dense.kind_for("hnsw", 10) == "hnsw"
+    assert dense.kind_for("hnsw", 1000) == "hnsw"
+    assert dense.kind_for("ivf", 5) == "exact"
     with pytest.raises(Exception, match="choose one of"):
         dense.kind_for("nonsense", 1)

@@ -21,7 +21,7 @@ TEXTS = [
 
 def tantivy_index(folder, texts, analyzer=None):
     analyzer = analyzer or Analyzer()
-    writer = LexicalWriter(folder, analyzer, threads=1)
+    writer = LexicalWriter(folder, analyzer, threads=1, create=True)
     for number, text in enumerate(texts):
         writer.add(number, "", text)
     writer.commit()

@@ -23,3 +23,7 @@ def test_a_blank_line_ends_a_sentence():
 
 def test_korean():
     assert cut("서울은 수도이다. 부산은 항구이다.") == ["서울은 수도이다.", "부산은 항구이다."]
+
+
+def test_a_long_row_of_dots_takes_no_time():
+    assert len(cut("日本語日本語日本語。" + "." * 300_000 + "x")) == 2

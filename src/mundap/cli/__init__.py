@@ -1,5 +1,6 @@
 """The command line: one file a verb; each parses, calls one function and prints."""
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -66,17 +67,28 @@ def run(arguments: Any = None) -> None:
     """The program: errors become one message on stderr and an exit code, never a traceback."""
     from mundap.errors import MundapError, UsageError
 
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    # Bytes that are not UTF-8 arrive as lone surrogates, which nothing can store or print.
+    words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for word in words]
     try:
-        main(arguments, prog_name="mundap")
+        code = main(words, prog_name="mundap", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except UsageError as error:
         _fail(error, 2)
     except MundapError as error:
         _fail(error, 1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         _fail("stopped. Run the same command again to go on.", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away (`| head`): nothing is wrong
+        # The reader of our output went away (`| head`): nothing is wrong, and nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1)
 
 
 def _fail(message: object, code: int) -> None:

@@ -104,6 +104,7 @@ def _tell(report: Any, where: Path, strict: bool, as_json: bool) -> None:
                 "added": report.added,
                 "removed": report.removed,
                 "unchanged": report.unchanged,
+                "renamed": report.renamed,
                 "resumed": report.resumed,
                 "skipped": [one.as_dict() for one in report.skipped],
                 "skipped_count": report.skipped_count,
@@ -112,7 +113,19 @@ def _tell(report: Any, where: Path, strict: bool, as_json: bool) -> None:
         )
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
-        changes = f"{report.added:,} passages added, {report.removed:,} removed, {report.unchanged:,} files unchanged"
-        click.echo(f"{where}: {report.documents:,} documents, {report.passages:,} passages")
-        click.echo(f"{changes}, {report.skipped_count:,} skipped, in {report.seconds:.1f} s")
+        if report.renamed:
+            shared.note(f"{shared.count(report.renamed, 'row')} filed as FILE#ID: another file has the same id")
+        held = f"{shared.count(report.documents, 'document')}, {shared.count(report.passages, 'passage')}"
+        click.echo(f"{_shown(where)}: {held}")
+        changes = f"{report.added:,} added, {report.removed:,} removed"
+        files = f"{shared.count(report.unchanged, 'file')} unchanged, {report.skipped_count:,} skipped"
+        click.echo(f"{changes}, {files}, in {report.seconds:.1f} s")
     shared.finish(report, strict)
+
+
+def _shown(where: Path) -> Path:
+    """A path as short as possible from here."""
+    try:
+        return where.resolve().relative_to(Path.cwd())
+    except ValueError:
+        return where

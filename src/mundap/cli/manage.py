@@ -53,9 +53,8 @@ def delete(
         )
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
-        click.echo(
-            f"{report.removed:,} passages deleted; {report.documents:,} documents, {report.passages:,} passages left"
-        )
+        left = f"{shared.count(report.documents, 'document')}, {shared.count(report.passages, 'passage')} left"
+        click.echo(f"{shared.count(report.removed, 'passage')} deleted; {left}")
     shared.finish(report, strict)
 
 
@@ -91,6 +90,7 @@ def info(index_path: str | None, as_json: bool) -> None:
     if as_json:
         shared.print_json(facts)
         return
+    facts["path"] = shared.clean(facts["path"])
     settings: dict[str, Any] = facts.pop("settings")
     for name, value in facts.items():
         click.echo(f"{name:>11}  {value:,}" if isinstance(value, int) else f"{name:>11}  {value}")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mundap.index.index import Index
     from mundap.records import Hit
 
+MAX_QUESTION = 100_000
 _COMPARED = ("bm25", "dense", "hybrid")
 
 
@@ -43,11 +44,11 @@ def search(
     facts: tuple[str, ...],
     as_json: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Find the passages that answer a question. Plain text: no query syntax.
 
     Without a question on the command line, questions are read from standard input, one a line; with --json
-    there is then one JSON object a line.
+    there is then one JSON object a line. --source is compared with the path as hits show it.
 
     \b
     Examples:
@@ -58,14 +59,19 @@ def search(
     from mundap.index.corpus import Filters
     from mundap.index.index import Index
 
-    filters = Filters(documents, sources, _pairs(facts))
+    filters = Filters(documents, tuple(map(_source_pattern, sources)), _pairs(facts))
     index = Index(index_path)
     if not question and sys.stdin.isatty():
         raise UsageError('no question. Type it after the command: mundap search "…"')
     if question:
         _one(index, " ".join(question), k, mode, as_json, {"filters": filters, **options})
-    else:
-        _many(index, k, mode, {"filters": filters, **options})
+        return 0
+    return _many(index, k, mode, as_json, {"filters": filters, **options})
+
+
+def _source_pattern(pattern: str) -> str:
+    """Sources have no ./ before them."""
+    return pattern.removeprefix("./")
 
 
 def _pairs(facts: tuple[str, ...]) -> dict[str, str]:
@@ -92,22 +98,42 @@ def _one(index: "Index", question: str, k: int, mode: Any, as_json: bool, option
     hits = index.search(question, k, mode, **options)
     if as_json:
         shared.print_json(_answer(question, mode, hits))
-    elif hits:
-        _listing(index, question, hits)
     else:
-        click.echo("Nothing found." + (" No word of the question is in the index." if mode == "bm25" else ""))
+        _listing(index, question, hits)
+    if not hits and not as_json:
+        click.echo(f"Nothing found.{_why(index, options['filters'], mode)}")
 
 
-def _many(index: "Index", k: int, mode: Any, options: dict[str, Any]) -> None:
-    """Questions from standard input, in batches; JSON lines out."""
+def _why(index: "Index", filters: Any, mode: str) -> str:
+    if filters and not index.matching(filters):
+        return " No passage matches the filters. (--source is compared with the path as hits show it.)"
+    return " No word of the question is in the index." if mode == "bm25" else ""
+
+
+def _many(index: "Index", k: int, mode: Any, as_json: bool, options: dict[str, Any]) -> int:
+    """Questions from standard input, in batches, one result for each line."""
     import itertools
     import json
 
-    mode = index.default_mode if mode in (None, "all") else mode
-    questions = (line.strip() for line in sys.stdin if line.strip())
-    while batch := list(itertools.islice(questions, 256)):
-        for question, hits in zip(batch, index.search_batch(batch, k, mode, **options), strict=True):
-            click.echo(json.dumps(_answer(question, mode, hits), ensure_ascii=False))
+    if mode == "all":
+        raise UsageError("--mode all shows one question: give it on the command line")
+    mode = mode or index.default_mode
+    lines = (raw.decode("utf-8", "replace").strip() for raw in sys.stdin.buffer)
+    bad = False
+    while batch := list(itertools.islice(lines, 256)):
+        good = [line for line in batch if line and len(line) <= MAX_QUESTION]
+        found = dict(zip(good, index.search_batch(good, k, mode, **options), strict=True)) if good else {}
+        for line in batch:
+            answer = _answer(line[:MAX_QUESTION], mode, found.get(line, []))
+            if len(line) > MAX_QUESTION:
+                bad = True
+                answer = {**answer, "query": line[:100], "error": f"longer than {MAX_QUESTION} characters"}
+            if as_json:
+                click.echo(json.dumps(answer, ensure_ascii=False))
+            elif line:
+                click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
+                _listing(index, line[:1000], found.get(line, []))
+    return 3 if bad else 0
 
 
 def _answer(question: str, mode: str, hits: "list[Hit]") -> dict[str, Any]:
@@ -123,17 +149,21 @@ def _listing(index: "Index", question: str, hits: "list[Hit]") -> None:
             f"{name} {value:.3f}" for name, value in (("bm25", hit.bm25), ("dense", hit.dense)) if value is not None
         ]
         detail = f" ({', '.join(parts)})" if len(parts) > 1 else ""
-        click.echo(f"{click.style(f'{hit.rank:2d}. {passage.title}', bold=True)}  {hit.score:.3f}{detail}")
-        click.echo(click.style(f"    {passage.source}  [{passage.start}:{passage.end}]  {passage.id}", dim=True))
+        title = shared.clean(f"{hit.rank:2d}. {passage.title}")
+        click.echo(f"{click.style(title, bold=True)}  {hit.score:.3f}{detail}")
+        where = shared.clean(f"    {passage.source}  [{passage.start}:{passage.end}]  {passage.id}")
+        click.echo(click.style(where, dim=True))
         for line in _wrapped(_highlighted(index, question, passage.text), width - 4):
             click.echo(f"    {line}")
         click.echo()
 
 
 def _highlighted(index: "Index", question: str, text: str) -> str:
+    text = shared.clean(text)
     if not sys.stdout.isatty():
         return " ".join(text.split())
-    parts, end = [], 0
+    parts: list[str] = []
+    end = 0
     for start, stop in index.analyzer.matches(text, question):
         parts += [text[end:start], click.style(text[start:stop], fg="yellow", bold=True)]
         end = stop
@@ -149,14 +179,15 @@ def _wrapped(text: str, width: int) -> list[str]:
     console = Console(width=max(width, 20), color_system="standard", force_terminal=sys.stdout.isatty())
     with console.capture() as captured:
         console.print(plain)
-    return captured.get().rstrip("\n").split("\n")
+    return [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]
 
 
 def _side_by_side(question: str, found: "dict[str, list[Hit]]") -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=question, title_justify="left", show_lines=False, expand=True)
+    table = Table(title=escape(shared.clean(question)), title_justify="left", show_lines=False, expand=True)
     table.add_column("", justify="right", width=2)
     for name in found:
         table.add_column(name, ratio=1)
@@ -164,6 +195,6 @@ def _side_by_side(question: str, found: "dict[str, list[Hit]]") -> None:
         cells = []
         for hits in found.values():
             hit = hits[rank] if rank < len(hits) else None
-            cells.append(f"{hit.passage.title} [dim]{hit.score:.2f}[/dim]" if hit else "")
+            cells.append(f"{escape(shared.clean(hit.passage.title))} [dim]{hit.score:.2f}[/dim]" if hit else "")
         table.add_row(str(rank + 1), *cells)
     Console(width=None if sys.stdout.isatty() else 110).print(table)

@@ -53,12 +53,22 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
-def tell_skipped(skipped: Sequence[Skipped], count: int) -> None:
+def clean(text: str) -> str:
+    """Text from a document or a file's name, safe to show: escape codes and line breaks become spaces."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def count(number: int, what: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def tell_skipped(skipped: Sequence[Skipped], total: int) -> None:
     """Say what could not be read, and why."""
     for one in skipped[:20]:
-        note(f"skipped {one.source}: {one.reason}")
-    if count > 20:
-        note(f"… and {count - 20} more. Use --json to see them.")
+        note(clean(f"skipped {one.source}: {one.reason}"))
+    if total > 20:
+        note(f"… and {total - 20:,} more. Use --json to see them.")
 
 
 def finish(report: "Report", strict: bool) -> None:

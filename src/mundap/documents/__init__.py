@@ -51,6 +51,8 @@ def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipp
             yield found if isinstance(found, Skipped) else _storable(found)
     except STREAM_ERRORS as error:
         yield Skipped(file.source, explain(error))
+    except Exception as error:  # one bad file must not stop a build, whatever a parser makes of it
+        yield Skipped(file.source, f"cannot be read ({type(error).__name__}: {str(error)[:200]})")
 
 
 def _detect(file: SourceFile) -> str:
@@ -73,8 +75,14 @@ def _detect(file: SourceFile) -> str:
 def _storable(document: Document) -> Document:
     """JSON may hold lone surrogates, which no file can: they become the replacement character."""
     try:
-        (document.id + document.title + document.text).encode()
+        "".join([document.id, document.title, document.text, *document.metadata, *document.metadata.values()]).encode()
         return document
     except UnicodeEncodeError:
-        parts = {name: getattr(document, name) for name in ("id", "text", "title")}
-        return replace(document, **{name: part.encode("utf-8", "replace").decode() for name, part in parts.items()})
+        facts = {_clean(key): _clean(value) for key, value in document.metadata.items()}
+        return replace(
+            document, id=_clean(document.id), text=_clean(document.text), title=_clean(document.title), metadata=facts
+        )
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

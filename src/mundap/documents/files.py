@@ -130,17 +130,44 @@ def explain(error: BaseException) -> str:
     return f"corrupt or truncated compressed data ({error})"
 
 
+_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+_WESTERN = set("àâäáãåæçèéêëìíîïñòóôöõøœùúûüÿßÀÂÄÁÃÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÖÕØŒÙÚÛÜ¿¡«»‘’“”–—…°€£§ ")
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether the bytes read as French, German, Spanish and the like. Statistics fail on short texts; this does not."""
+    foreign = [character for character in data[:200_000].decode("cp1252", "replace") if character > "\x7f"]
+    known = sum(character in _WESTERN for character in foreign)
+    return known >= 0.95 * len(foreign) and len(foreign) < 0.2 * min(len(data), 200_000)
+
+
+def _unmarked_utf16(data: bytes) -> str:
+    """UTF-16 without its mark has a zero in every other byte of Latin text; anything else with zeros is binary."""
+    head = data[:4096]
+    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        zeros, others = head[start::2].count(0), head[1 - start :: 2].count(0)
+        if zeros > 0.4 * len(head[start::2]) and not others and len(data) % 2 == 0:
+            return data.decode(encoding, "replace")
+    raise Unreadable("binary file, not text")
+
+
 def decode(data: bytes) -> str:
     """Bytes to text: a byte order mark, UTF-8, or else the most likely older encoding.
 
     Raises:
         Unreadable: The bytes are not text.
     """
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+    for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
     if b"\0" in data[:65536]:
-        raise Unreadable("binary file, not text")
+        return _unmarked_utf16(data)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -149,6 +176,8 @@ def decode(data: bytes) -> str:
     broken = lenient.count("\ufffd")
     if 10 * broken < sum(1 for character in lenient[:1_000_000] if character > "\x7f"):
         return lenient  # UTF-8 with a few damaged bytes
+    if _is_western(data):
+        return data.decode("cp1252", "replace")
     guess = from_bytes(data[:200_000]).best()
     if guess is None:
         raise Unreadable("neither UTF-8 nor any other text encoding")

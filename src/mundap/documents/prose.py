@@ -24,8 +24,7 @@ def read_markdown(file: SourceFile) -> Iterator[Document]:
 
     text = decode(file.read())
     facts: dict[str, Any] = {}
-    if match := _FRONT_MATTER.match(text):
-        facts = _yaml(match.group(1))
+    if (match := _FRONT_MATTER.match(text)) and (facts := _yaml(match.group(1))):
         text = text[match.end() :]
     heading = ""
     blocks: list[str] = []
@@ -38,6 +37,8 @@ def read_markdown(file: SourceFile) -> Iterator[Document]:
             blocks.append(block)
         elif token.type in ("fence", "code_block"):
             blocks.append(token.content.rstrip())
+        elif token.type == "html_block":
+            blocks.append(_all_text(token.content.encode()))
     title = str(facts.pop("title", "") or heading)
     yield _document(file, "\n\n".join(filter(None, blocks)), title, facts)
 
@@ -99,7 +100,7 @@ def read_docx(file: SourceFile) -> Iterator[Document]:
         title = opened.core_properties.title or ""
     except Unreadable:
         raise
-    except (zipfile.BadZipFile, PackageNotFoundError, KeyError, ValueError, SyntaxError) as error:
+    except (zipfile.BadZipFile, PackageNotFoundError, KeyError, ValueError, SyntaxError, NotImplementedError) as error:
         raise Unreadable(f"not a readable DOCX file ({error})") from error
     yield _document(file, "\n\n".join(block for block in blocks if block.strip()), title)
 
@@ -107,13 +108,16 @@ def read_docx(file: SourceFile) -> Iterator[Document]:
 def _document(file: SourceFile, text: str, title: str = "", facts: dict[str, Any] | None = None) -> Document:
     if not text.strip():
         raise Unreadable("no text in it")
-    metadata = {key: _plain(value) for key, value in (facts or {}).items() if value is not None}
+    metadata = {key: plain for key, value in (facts or {}).items() if (plain := _plain(value))}
     stem = PurePosixPath(file.id).name.split(".")[0].replace("_", " ").replace("-", " ").strip()
     return Document(file.id, text, " ".join(title.split()) or stem or file.id, file.source, metadata)
 
 
 def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    """A value as text: scalars, and flat lists of them. Deeper structures are left out; aliases can be endless."""
+    if isinstance(value, list):
+        return ", ".join(str(part) for part in value if not isinstance(part, list | dict))
+    return "" if value is None or isinstance(value, dict) else str(value)
 
 
 def _yaml(text: str) -> dict[str, Any]:
@@ -121,7 +125,7 @@ def _yaml(text: str) -> dict[str, Any]:
 
     try:
         facts = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     return {str(key): value for key, value in facts.items()} if isinstance(facts, dict) else {}
 

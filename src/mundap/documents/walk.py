@@ -1,5 +1,6 @@
 """Which files a command was given: folders walked in a fixed order, hidden and ignored files left out."""
 
+import hashlib
 import os
 import shutil
 import sys
@@ -10,83 +11,113 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from mundap.documents.files import SourceFile
-from mundap.errors import MundapError
+from mundap.errors import MundapError, UsageError
 from mundap.records import Skipped
 
 STDIN = "-"
-_MANIFEST = "manifest.json"  # a folder with this and `segments` is one of our indexes: never its own input
+_MANIFESTS = ("manifest.json", "manifest.next.json")  # beside `segments`: one of our indexes, never its own input
+
+_Specs = list[tuple[Path, GitIgnoreSpec]]
 
 
-def find(paths: Sequence[str | Path], base: Path, ignore: Iterable[str] = ()) -> Iterator[SourceFile | Skipped]:
+def find(
+    paths: Sequence[str | Path], base: Path, ignore: Iterable[str] = (), exclude: Path | None = None
+) -> Iterator[SourceFile | Skipped]:
     """Yield every file below the given paths, each once, sorted within a folder.
 
     Args:
         paths: Files, folders, or `-` for standard input.
         base: The folder that holds the index; sources below it get relative names.
         ignore: Patterns in the manner of .gitignore, tried from each given folder.
+        exclude: A folder never to enter: the index that is being written.
 
     Raises:
         MundapError: A path does not exist.
     """
     for path in paths:
-        if str(path) != STDIN and not Path(path).exists():
+        if str(path) != STDIN and not _exists(Path(path)):
             raise MundapError(f"{path}: no such file or folder. Check the path.")
-    patterns = GitIgnoreSpec.from_lines(ignore)
+    try:
+        patterns = GitIgnoreSpec.from_lines(ignore)
+    except ValueError as error:
+        raise UsageError(f"--ignore: {error}") from error
     seen: set[int] = set()
     for path in paths:
-        for file in _below(path, base, patterns):
+        for file in _below(path, base, patterns, exclude.resolve() if exclude else None):
             key = hash(file.source)
             if isinstance(file, Skipped) or key not in seen:
                 seen.add(key)
                 yield file
 
 
-def _below(path: str | Path, base: Path, patterns: GitIgnoreSpec) -> Iterator[SourceFile | Skipped]:
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name too long, a loop of links
+        return False
+
+
+def _below(
+    path: str | Path, base: Path, patterns: GitIgnoreSpec, exclude: Path | None
+) -> Iterator[SourceFile | Skipped]:
     if str(path) == STDIN:
-        # Kept in a file, so that it can be sniffed, hashed and read again like any other.
-        with tempfile.NamedTemporaryFile(prefix="mundap-stdin-") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-            copy.flush()
-            yield SourceFile(Path(copy.name), "stdin", "stdin")
+        yield from _stdin()
         return
     root = Path(path).resolve()
     if root.is_dir():
-        specs = [(root, patterns), *_inherited(root)]
-        yield from _folder(root, root, base, specs)
+        yield from _folder(root, root, base, [*_inherited(root), (root, patterns)], exclude)
     elif root.is_file():
-        yield SourceFile(root, root.name, source_name(root, base))
+        yield SourceFile(root, printable(root.name), source_name(root, base))
     else:
         yield Skipped(str(path), "not a regular file")
+
+
+def _stdin() -> Iterator[SourceFile]:
+    """Standard input, kept in a file so that it can be sniffed, hashed and read again like any other.
+
+    It is named by its content: what is piped in later does not take the place of what came before.
+    """
+    with tempfile.NamedTemporaryFile(prefix="mundap-stdin-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        with Path(copy.name).open("rb") as file:
+            name = f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
+        yield SourceFile(Path(copy.name), name, name)
 
 
 def source_name(path: Path, base: Path) -> str:
     """A file's name in the index: relative when it is below the folder that holds the index."""
     try:
-        name = path.relative_to(base.resolve()).as_posix()
+        return printable(path.relative_to(base.resolve()).as_posix())
     except ValueError:
-        name = path.as_posix()
-    # A name that is not UTF-8 on disk must still be printable and storable.
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return printable(path.as_posix())
 
 
-def _inherited(root: Path) -> list[tuple[Path, GitIgnoreSpec]]:
-    """The .gitignore files above a folder, up to the top of its repository."""
-    found: list[tuple[Path, GitIgnoreSpec]] = []
+def printable(name: str) -> str:
+    """A file name that is not UTF-8 on disk must still be storable, and stay different from others."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _inherited(root: Path) -> _Specs:
+    """The .gitignore files above a folder, from the top of its repository down."""
+    found: _Specs = []
     for folder in (root, *root.parents):
         if (folder / ".git").exists():
-            return found
-        parent = folder.parent
-        if (parent / ".gitignore").is_file():
-            found.append((parent, _spec(parent / ".gitignore")))
+            return found[::-1]
+        if (folder.parent / ".gitignore").is_file():
+            found.append((folder.parent, _spec(folder.parent / ".gitignore")))
     return []
 
 
 def _spec(path: Path) -> GitIgnoreSpec:
-    return GitIgnoreSpec.from_lines(path.read_text("utf-8", "replace").splitlines())
+    try:
+        return GitIgnoreSpec.from_lines(path.read_text("utf-8", "replace").splitlines())
+    except (OSError, ValueError):
+        return GitIgnoreSpec.from_lines([])
 
 
 def _folder(
-    folder: Path, root: Path, base: Path, specs: list[tuple[Path, GitIgnoreSpec]]
+    folder: Path, root: Path, base: Path, specs: _Specs, exclude: Path | None
 ) -> Iterator[SourceFile | Skipped]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -94,23 +125,38 @@ def _folder(
         yield Skipped(source_name(folder, base), error.strerror or str(error))
         return
     names = {entry.name for entry in entries}
-    if _MANIFEST in names and "segments" in names:
+    if "segments" in names and not names.isdisjoint(_MANIFESTS):
         return
-    if ".gitignore" in names:
-        specs = [*specs, (folder, _spec(folder / ".gitignore"))]
+    if (folder / ".gitignore").is_file():
+        specs = [*specs[:-1], (folder, _spec(folder / ".gitignore")), specs[-1]]
     for entry in entries:
         path = Path(entry.path)
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name.startswith(".") or _ignored(path, is_folder, specs):
+        if entry.name.startswith(".") or path == exclude or _ignored(path, is_folder, specs):
             continue
         if is_folder:
-            yield from _folder(path, root, base, specs)
-        elif entry.is_file():
-            yield SourceFile(path, source_name(path, root), source_name(path, base))
-        elif entry.is_symlink() and not path.exists():
-            yield Skipped(source_name(path, base), "broken symbolic link")
+            yield from _folder(path, root, base, specs, exclude)
+        else:
+            yield from _file(entry, path, root, base)
 
 
-def _ignored(path: Path, is_folder: bool, specs: list[tuple[Path, GitIgnoreSpec]]) -> bool:
-    slash = "/" if is_folder else ""
-    return any(spec.match_file(path.relative_to(top).as_posix() + slash) for top, spec in specs)
+def _file(entry: "os.DirEntry[str]", path: Path, root: Path, base: Path) -> Iterator[SourceFile | Skipped]:
+    name = source_name(path, base)
+    try:
+        if entry.is_file():
+            yield SourceFile(path, source_name(path, root), name)
+        elif not entry.is_symlink():
+            yield Skipped(name, "not a regular file")
+        elif not path.exists():
+            yield Skipped(name, "broken symbolic link")
+    except OSError as error:  # a link to itself
+        yield Skipped(name, error.strerror or str(error))
+
+
+def _ignored(path: Path, is_folder: bool, specs: _Specs) -> bool:
+    """The last word belongs to --ignore, then to the deepest .gitignore that says anything."""
+    for top, spec in reversed(specs):
+        decision = spec.check_file(path.relative_to(top).as_posix() + ("/" if is_folder else "")).include
+        if decision is not None:
+            return bool(decision)
+    return False

@@ -54,8 +54,8 @@ class Analyzer:
         """The text as tantivy's own tokenizer can take it. Most texts come back as they are."""
         if text.isascii():
             return text
-        if not unicodedata.is_normalized("NFC", text):
-            text = unicodedata.normalize("NFC", text)
+        if not unicodedata.is_normalized("NFKC", text):  # decomposed Hangul, half-width kana, full-width letters
+            text = unicodedata.normalize("NFKC", text)
         if has_hangul(text):
             text = _morphemes(text) if self.hangul == "kiwi" else _HANGUL_RUN.sub(_bigrams, text)
         if has_unspaced(text):

@@ -1,6 +1,5 @@
 """The verbs that change an index: build, add, delete, compact. Each opens a writer, works, and commits."""
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ import numpy as np
 
 from mundap.disk import checksum, disk_errors
 from mundap.documents import SourceFile, Splitter, find, read
-from mundap.documents.walk import STDIN
+from mundap.documents.walk import STDIN, printable
 from mundap.errors import IndexDamaged, IndexMissing, MundapError, UsageError
 from mundap.index import dense
 from mundap.index.analyzer import LANGUAGES, best_hangul
@@ -61,6 +60,7 @@ class Report:
     added: int = 0
     removed: int = 0
     unchanged: int = 0
+    renamed: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     skipped_count: int = 0
     resumed: bool = False
@@ -177,7 +177,7 @@ def _settings(out: Path, options: Options, fresh: bool) -> Settings:
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
-                f"the index in {out} was made with {name} = {getattr(existing, name)!r}, not {value!r}. "
+                f"the index in {out} was made with {name} {getattr(existing, name) or 'none'}, not {value or 'none'}. "
                 "Leave the option out, choose another -o, or rebuild with --fresh."
             )
     return existing
@@ -205,32 +205,42 @@ def _ingest(
     started = time.monotonic()
     base = out.resolve().parent
     roots = [Path(path).resolve() for path in paths if str(path) != STDIN]
-    total = _input_size([path for path in paths if str(path) != STDIN], base, options.ignore)
-    if total is None and len(roots) == len(paths):
-        raise MundapError(f"nothing to index: no files in {', '.join(map(str, paths))}. Nothing was changed.")
+    given = [path for path in paths if str(path) != STDIN]
+    if len(given) == len(paths):
+        _something_to_read(given, base, options, out)
     job = {
         "verb": verb,
-        "paths": [str(root) for root in roots],
+        "paths": [printable(str(root)) for root in roots],
         "ignore": list(options.ignore),
         "form": options.form,
+        "fresh": fresh,
     }
     with Writer(out, settings, open_encoder(settings), job, fresh) as writer:
-        reader = _Ingest(writer, options, watch or (lambda _: None), total or 0)
+        reader = _Ingest(writer, options, watch or (lambda _: None))
         reader.report.resumed = writer.resumed
-        reader.run(find(paths, base, options.ignore))
+        reader.look(given, base, out)
         if verb == "index":
             reader.drop_vanished(roots, base)
+        if writer.deleting:
+            writer.checkpoint()  # ids of what is gone are free again before anything new is read
+        reader.run(find(paths, base, options.ignore, out))
+        if verb == "index" and len(roots) < len(paths):
+            reader.drop_old_stdin()
         writer.commit()
         return _finish(reader.report, writer, started)
 
 
-def _input_size(paths: Sequence[str | Path], base: Path, ignore: Iterable[str]) -> int | None:
-    """Bytes to read, or None if there is no file at all."""
-    total: int | None = None
-    for file in find(paths, base, ignore):
+def _something_to_read(paths: Sequence[str | Path], base: Path, options: Options, out: Path) -> None:
+    """Refuse before anything is made or dropped: an empty folder may be a disk that is not there."""
+    reasons = []
+    for file in find(paths, base, options.ignore, out):
         if isinstance(file, SourceFile):
-            total = (total or 0) + _stat(file)[0]
-    return total
+            return
+        reasons.append(f"{file.source}: {file.reason}")
+    raise MundapError(
+        f"nothing to index: no files in {', '.join(map(str, paths))}. {'; '.join(reasons[:3])}".rstrip()
+        + " Nothing was changed. To drop what was indexed from there, use: mundap delete --source"
+    )
 
 
 def _stat(file: SourceFile) -> tuple[int, int]:
@@ -251,110 +261,140 @@ def _finish(report: Report, writer: Writer, started: float) -> Report:
 class _Ingest:
     """Reads files into a writer: what is unchanged is passed over, what was half read is taken up again."""
 
-    def __init__(self, writer: Writer, options: Options, watch: Watcher, total: int) -> None:
+    def __init__(self, writer: Writer, options: Options, watch: Watcher) -> None:
         settings = writer.manifest.settings
         self.writer = writer
-        self.form = options.form
+        self.options = options
         self.splitter = Splitter(settings.words, settings.overlap, settings.sentences)
         self.report = Report()
-        self.progress = Progress(total=total)
+        self.progress = Progress()
         self._watch = watch
         self._seen: set[int] = set()
+        self._unseen_folders: list[str] = []  # could not be looked into
         self._finished_bytes = 0
         self._file: SourceFile | None = None
         writer.tick = self._tick
 
+    def look(self, paths: Sequence[str | Path], base: Path, out: Path) -> None:
+        """A first walk, which reads nothing new: what there is, and which files have changed."""
+        for file in find(paths, base, self.options.ignore, out):
+            if isinstance(file, Skipped):
+                self._unseen_folders.append(file.source)
+                continue
+            self._seen.add(key_hash("source", file.source))
+            self.progress.total += _stat(file)[0]
+            known = self.writer.corpus.source_state(file.source)
+            if known and _changed(file, known):
+                self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(file.source))
+
+    def drop_vanished(self, roots: Sequence[Path], base: Path) -> None:
+        """Delete what came from files below the roots that are there no more."""
+        for source in set(self.writer.corpus.sources()):
+            path = base / source
+            below = any(path == root or root in path.parents for root in roots)
+            unseen = any(source == folder or source.startswith(f"{folder}/") for folder in self._unseen_folders)
+            if below and not unseen and key_hash("source", source) not in self._seen:
+                self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
+
+    def drop_old_stdin(self) -> None:
+        """`mundap index -` holds what standard input gives now, not what it gave before."""
+        for source in set(self.writer.corpus.sources()):
+            if source.startswith("stdin-") and key_hash("source", source) not in self._seen:
+                self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
+
     def run(self, files: Iterable[SourceFile | Skipped]) -> None:
-        """Read all files."""
+        """Read all files that are new or have changed."""
         for file in files:
             if isinstance(file, Skipped):
                 self.report.skip(file)
                 continue
             self._file = file
             self._seen.add(key_hash("source", file.source))
-            self._read_if_changed(file)
+            known = self.writer.corpus.source_state(file.source)
+            if known and known.done:  # changed ones were deleted by the first walk and are unknown now
+                self.report.unchanged += 1
+                if known.skipped:
+                    self.report.skip(Skipped(file.source, f"{known.skipped} rows of it could not be read"))
+            else:
+                self._read(file, known.documents if known else 0)
             self._finished_bytes += _stat(file)[0]
             self._file = None
             self._tick()
 
-    def drop_vanished(self, roots: Sequence[Path], base: Path) -> None:
-        """Delete what came from files below the roots that are there no more."""
-        for source in set(self.writer.corpus.sources()):
-            path = (base / source).resolve()
-            below = any(path == root or root in path.parents for root in roots)
-            if below and key_hash("source", source) not in self._seen:
-                self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
-
-    def _read_if_changed(self, file: SourceFile) -> None:
-        size, modified = _stat(file)
-        known = self.writer.corpus.source_state(file.source)
-        if known and known.done and (known.size, known.modified) == (size, modified):
-            self.report.unchanged += 1
-            return
+    def _read(self, file: SourceFile, already: int) -> None:
         try:
-            digest = bytes.fromhex(checksum(file.path))
+            state = SourceState(file.source, *_stat(file), bytes.fromhex(checksum(file.path)))
         except OSError as error:
             self.report.skip(Skipped(file.source, error.strerror or str(error)))
             return
-        already = 0
-        if known and known.digest.ljust(32, b"\0") == digest:
-            if known.done:
-                self.report.unchanged += 1
-                return
-            already = known.documents
-        elif known:
-            self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(file.source))
-        self._read(file, SourceState(file.source, size, modified, digest, 0, False), already)
-
-    def _read(self, file: SourceFile, state: SourceState, already: int) -> None:
         self.writer.begin_source(state)
-        consumed = already
+        before = self.report.skipped_count
+        consumed = size = 0
         batch: list[Document] = []
-        size = 0
-        for found in itertools.islice(read(file, self.form), already, None):
+        for found in read(file, self.options.form):
+            if self.writer.checkpoint_due():  # before the next one: the last one must not be cut off from `done`
+                self._add(file, batch)
+                self.writer.end_source(consumed, self.report.skipped_count - before, done=False)
+                self.writer.checkpoint()
+                self.writer.begin_source(state)
+                batch, size = [], 0
             consumed += 1
             if isinstance(found, Skipped):
                 self.report.skip(found)
-                continue
-            batch.append(found)
-            size += len(found.text)
+            elif consumed > already:
+                batch.append(found)
+                size += len(found.text)
             if len(batch) == _BATCH or size > 1 << 20:
                 self._add(file, batch)
                 batch, size = [], 0
-                if self.writer.checkpoint_due():
-                    self.writer.end_source(consumed, done=False)
-                    self.writer.checkpoint()
-                    self.writer.begin_source(state)
         self._add(file, batch)
-        self.writer.end_source(consumed, done=True)
-        if self.writer.checkpoint_due():
-            self.writer.checkpoint()
+        self.writer.end_source(consumed, self.report.skipped_count - before, done=True)
 
     def _add(self, file: SourceFile, batch: Sequence[Document]) -> None:
+        added = 0
         with disk_errors(self.writer.root):
             for document in self._unique(file, batch):
                 spans: Iterable[tuple[int, int]] = [(0, len(document.text))]
                 if not document.whole:
                     spans = list(self.splitter.spans(document.text)) or spans
-                passages = self.writer.add(document, spans)
-                self.report.added += passages
-                self.progress.passages += passages
+                added += self.writer.add(document, spans)
+        self.report.added += added
+        self.progress.passages += added
         self._tick()
 
     def _unique(self, file: SourceFile, batch: Sequence[Document]) -> Iterator[Document]:
-        """Documents whose id is free. A file whose name is taken goes by its whole path instead."""
+        """Documents under ids of their own. One whose id another file has already is filed under its file's name."""
         names: set[str] = set()
         for document, owner in zip(batch, self.writer.taken([one.id for one in batch]), strict=True):
             if owner is None and document.id not in names:
                 names.add(document.id)
                 yield document
-            elif document.id == file.id and self.writer.taken([file.source]) == [None]:
-                yield replace(document, id=file.source)
-            else:
-                first = owner if owner not in (None, "this run") else file.source
-                self.report.skip(Skipped(document.source, f"duplicate id {document.id!r}, already in {first}"))
+                continue
+            others = (
+                [file.source]
+                if document.id == file.id
+                else [f"{file.id}#{document.id}", f"{file.source}#{document.id}"]
+            )
+            free = [name for name in others if name not in names and self.writer.taken([name]) == [None]]
+            if owner in (None, file.source) or not free:
+                where = f"{file.source}, which has it twice" if owner in (None, file.source) else owner
+                self.report.skip(Skipped(document.source, f"duplicate id {document.id!r}, already in {where}"))
+                continue
+            names.add(free[0])
+            self.report.renamed += 1
+            yield replace(document, id=free[0])
 
     def _tick(self) -> None:
         self.progress.bytes = self._finished_bytes + (self._file.position() if self._file else 0)
         self.progress.doing = self._file.source if self._file else ""
         self._watch(self.progress)
+
+
+def _changed(file: SourceFile, known: SourceState) -> bool:
+    """Whether a file is another than it was: by size and time, and if these differ by its digest."""
+    if (known.size, known.modified) == _stat(file):
+        return False
+    try:
+        return known.digest.ljust(32, b"\0") != bytes.fromhex(checksum(file.path))
+    except OSError:
+        return False

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mundap.errors import IndexDamaged
 from mundap.index.manifest import Manifest
-from mundap.index.segment import Segment, SourceState
+from mundap.index.segment import Segment, SourceState, map_file
 from mundap.records import Document, Passage
 
 
@@ -40,10 +39,7 @@ class Corpus:
         self._firsts = np.array([segment.entry.first for segment in self.segments], np.uint64)
         self.deleted = np.empty(0, np.uint64)
         if manifest.deleted:
-            try:
-                self.deleted = np.fromfile(root / manifest.deleted.path, "<u8")
-            except OSError as error:
-                raise IndexDamaged(f"{root / manifest.deleted.path}: {error.strerror}. Restore it.") from error
+            self.deleted = np.frombuffer(map_file(root, manifest.deleted), "<u8")
 
     def __len__(self) -> int:
         """Living passages."""

@@ -4,22 +4,25 @@ The approximate index only proposes candidates; every score that leaves this roo
 the stored vector. It covers the passages up to some number. Newer ones are scanned, so an `add` is cheap.
 """
 
+import errno
 import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mundap.errors import IndexDamaged, UsageError
 from mundap.index.corpus import Corpus
 from mundap.index.lexical import Ranking
-from mundap.index.manifest import DenseEntry
+from mundap.index.manifest import DenseEntry, FileEntry
 
 KINDS = ("auto", "exact", "ivf", "hnsw")
 
 EXACT_UP_TO = 50_000
 """Up to here a scan takes a few milliseconds and is exact; benchmarks/dense.py measures the crossing."""
 
+_FEWEST = 256  # too few to train anything on
 _BLOCK = 8192
 _REFINE = 4  # candidates fetched for each one wanted
 _LARGE_K = 500  # beyond this half the refinement does: the tail of a long list decides nothing
@@ -31,6 +34,8 @@ def kind_for(wanted: str, passages: int) -> str:
     """The kind of index for a corpus of this size."""
     if wanted not in KINDS:
         raise UsageError(f"dense index {wanted!r}: choose one of {', '.join(KINDS)}")
+    if passages < _FEWEST:
+        return "exact"
     if wanted == "auto":
         return "exact" if passages <= EXACT_UP_TO else "ivf"
     return wanted
@@ -58,7 +63,10 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
         for start in range(0, len(rows), _BLOCK):
             part = rows[start : start + _BLOCK]
             index.add_with_ids(np.asarray(segment.vectors[part], np.float32), numbers[part].astype(np.int64))
-    faiss.write_index(index, str(path))
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as error:
+        raise OSError(errno.EIO, f"could not write {path.name}") from error
 
 
 def _hnsw(index: Any) -> Any:
@@ -85,7 +93,8 @@ class Dense:
     def __init__(self, root: Path, corpus: Corpus, entry: DenseEntry | None) -> None:
         self._corpus = corpus
         self._entry = entry
-        self._root = root
+        # Held open and read when first needed: a commit may remove the file, and this snapshot goes on.
+        self._file = _open_checked(root, entry.file) if entry else None
         self._ann: Any = None
         self._scanned: list[tuple[np.ndarray, np.ndarray]] | None = None
 
@@ -151,11 +160,12 @@ class Dense:
         if self._ann is None:
             import faiss
 
-            path = self._root / self._entry.file.path  # type: ignore[union-attr]
+            assert self._file is not None
             try:
-                self._ann = faiss.read_index(str(path))
+                self._ann = faiss.read_index(f"/dev/fd/{self._file.fileno()}")
             except RuntimeError as error:
-                raise IndexDamaged(f"{path} cannot be read. Run `mundap compact` to make it again.") from error
+                name = self._file.name
+                raise IndexDamaged(f"{name} cannot be read. Run `mundap compact` to make it again.") from error
             if self._entry.kind == "ivf":  # type: ignore[union-attr]
                 self._ann.nprobe = max(_LEAST_PROBES, int(self._ann.nlist * _PROBED))
             else:
@@ -163,6 +173,17 @@ class Dense:
             # FAISS 1.15 keeps small batches off BLAS by default, which costs a factor of eight.
             faiss.cvar.distance_compute_blas_threshold = 20
         return self._ann
+
+
+def _open_checked(root: Path, entry: FileEntry) -> BinaryIO:
+    path = root / entry.path
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise IndexDamaged(f"{path}: {error.strerror}. Run `mundap compact` to make it again.") from error
+    if os.fstat(file.fileno()).st_size != entry.bytes:
+        raise IndexDamaged(f"{path} has the wrong size. Run `mundap compact` to make it again.")
+    return file
 
 
 def _floats(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """An index, opened for searching."""
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -123,7 +124,10 @@ class Index:
             by_document: One hit a document, its best passage.
         """
         mode = mode or self.default_mode
+        questions = [question.encode("utf-8", "replace").decode() for question in questions]
         self._check(questions, k, mode, fusion)
+        if not math.isfinite(scale) or not math.isfinite(weight or 0.0):
+            raise UsageError("lambda and weight must be numbers")
         among = self._corpus.matching(filters) if filters else None
         vectors = self._vectors(questions) if mode != "bm25" else None
 
@@ -157,6 +161,10 @@ class Index:
         """The document with this id, with its whole text."""
         return self._corpus.document(name)
 
+    def matching(self, filters: Filters) -> int:
+        """How many passages the filters let through."""
+        return len(self._corpus.matching(filters))
+
     def passages(self) -> Iterator[Passage]:
         """Every passage, in order."""
         return (passage for _, passage in self._corpus.passages())
@@ -164,15 +172,14 @@ class Index:
     def info(self) -> dict[str, Any]:
         """Facts about the index, as `mundap info --json` shows them."""
         settings = self.manifest.settings
-        files = [path for path in self.path.rglob("*") if path.is_file()]
         return {
             "path": str(self.path),
             "documents": self._corpus.documents,
             "passages": len(self),
             "segments": len(self.manifest.segments),
             "deleted": len(self._corpus.deleted),
-            "bytes": sum(path.stat().st_size for path in files),
-            "model": settings.model or None,
+            "bytes": sum(map(_size, self.path.rglob("*"))),
+            "model": settings.model or "none",
             "language": settings.language,
             "hangul": settings.hangul,
             "dense": self.manifest.dense.kind if self.manifest.dense else "exact" if settings.model else None,
@@ -269,6 +276,13 @@ class Index:
             Hit(rank, score, passage, lexical, inner)  # type: ignore[arg-type]
             for rank, (passage, score, lexical, inner) in enumerate(zip(passages, *columns, strict=True), 1)
         ]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:  # a writer may be at work
+        return 0
 
 
 def _column(values: np.ndarray | None, rows: np.ndarray) -> list[float] | list[None]:

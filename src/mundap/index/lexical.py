@@ -6,7 +6,9 @@ the manifest does not list (yet, or any more); whoever searches filters by what 
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterable
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,13 +49,46 @@ class Lexical:
 
     def __init__(self, folder: Path, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
+        self._folder = folder
         self._schema = _schema()
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        with self._damage():
+            if not tantivy.Index.exists(str(folder)):
+                raise ValueError("there is no lexical index")
+            try:
+                self._searcher = self._open(folder)
+            except ValueError as error:
+                if "Lockfile" not in str(error):
+                    raise
+                # Tantivy locks even to read. Where that is not allowed, links in a folder of our own will do.
+                self._scratch = tempfile.TemporaryDirectory(prefix="mundap-")
+                for path in folder.iterdir():
+                    if path.suffix != ".lock":
+                        (Path(self._scratch.name) / path.name).symlink_to(path.resolve())
+                self._searcher = self._open(Path(self._scratch.name))
+
+    def _open(self, folder: Path) -> Any:
+        index = tantivy.Index.open(str(folder))
+        index.register_tokenizer("words", self.analyzer.words)
+        return index.searcher()
+
+    @contextlib.contextmanager
+    def _damage(self) -> Iterator[None]:
+        """Tantivy meets a damaged file with a ValueError or a panic; both mean the same to a user."""
         try:
-            self._index = tantivy.Index(self._schema, path=str(folder))
-        except (ValueError, OSError) as error:
-            raise IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.") from error
-        self._index.register_tokenizer("words", analyzer.words)
-        self._searcher = self._index.searcher()
+            yield
+        except ValueError as error:
+            raise self._damaged(error) from error
+        except BaseException as error:
+            if type(error).__name__ == "PanicException":
+                raise self._damaged(error) from None
+            raise
+
+    def _damaged(self, error: BaseException) -> IndexDamaged:
+        reason = str(error).split("\n")[0][:200].rstrip(". ")
+        return IndexDamaged(
+            f"{self._folder} is damaged or cannot be read ({reason}). Build again with `mundap index --fresh`."
+        )
 
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
@@ -107,9 +142,8 @@ class Lexical:
         """How many of its passages are alive."""
         if not len(self):
             return 0
-        hits = self._searcher.search(tantivy.Query.all_query(), len(self), count=False).hits
-        numbers = self._searcher.fast_field_values("number", [address for _, address in hits])
-        return int(alive(np.unique(np.array(numbers, np.uint64))).sum())
+        numbers, _ = self._run(tantivy.Query.all_query(), len(self))
+        return int(alive(np.unique(numbers)).sum())
 
     def _query(self, question: str) -> Any:
         terms = self.analyzer.question_terms(question)[:_MOST_TERMS]
@@ -119,23 +153,28 @@ class Lexical:
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
 
     def _run(self, query: Any, limit: int) -> Ranking:
-        hits = self._searcher.search(query, limit, count=False).hits
-        numbers = self._searcher.fast_field_values("number", [address for _, address in hits])
+        with self._damage():
+            hits = self._searcher.search(query, limit, count=False).hits
+            numbers = self._searcher.fast_field_values("number", [address for _, address in hits])
         return np.array(numbers, np.uint64), np.array([score for score, _ in hits], np.float32)
 
 
 class LexicalWriter:
     """Adds to the tantivy index and takes away from it. Nothing is seen by others before `commit`."""
 
-    def __init__(self, folder: Path, analyzer: Analyzer, threads: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, analyzer: Analyzer, threads: int, create: bool) -> None:
         self.analyzer = analyzer
+        self.folder = folder
         self._schema = _schema()
         try:
-            index = tantivy.Index(self._schema, path=str(folder))
+            if create:
+                folder.mkdir(parents=True, exist_ok=True)
+                index = tantivy.Index(self._schema, path=str(folder))
+            else:
+                index = tantivy.Index.open(str(folder))
             index.register_tokenizer("words", analyzer.words)
             self._writer = index.writer(heap_size=_HEAP, num_threads=min(threads, 8))
-        except (ValueError, OSError) as error:
+        except (ValueError, FileNotFoundError) as error:
             raise IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.") from error
 
     def add(self, number: int, title: str, text: str) -> None:
@@ -154,9 +193,11 @@ class LexicalWriter:
         query = tantivy.Query.term_set_query(self._schema, "number", list(numbers))
         self._writer.delete_documents_by_query(query)
 
-    def delete_from(self, number: int) -> None:
-        """Take away every passage from this number on: the leftovers of a writer that died."""
-        query = tantivy.Query.range_query(self._schema, "number", tantivy.FieldType.Unsigned, lower_bound=number)
+    def delete_between(self, first: int, last: int | None = None) -> None:
+        """Take away all passages with numbers from `first` to `last`, or from `first` on."""
+        query = tantivy.Query.range_query(
+            self._schema, "number", tantivy.FieldType.Unsigned, lower_bound=first, upper_bound=last
+        )
         self._writer.delete_documents_by_query(query)
 
     def commit(self) -> None:
@@ -169,6 +210,12 @@ class LexicalWriter:
             self._writer.commit()
         except ValueError as error:
             raise _as_os_error(error) from error
+        # Tantivy makes some of its files for their owner alone; whoever may read the index must read them too.
+        mask = os.umask(0)
+        os.umask(mask)
+        for path in self.folder.iterdir():
+            with contextlib.suppress(OSError):  # merged away in the meantime
+                path.chmod(0o666 & ~mask)
 
     def close(self) -> None:
         """Wait for merges and release tantivy's lock; what was not committed is forgotten."""

@@ -140,6 +140,8 @@ class Manifest:
                     f"the index in {folder} is not finished. Wait for its build, or run it again to go on."
                 ) from None
             raise IndexMissing(f"no index in {folder}. Make one with: mundap index PATHS… -o {folder}") from None
+        except OSError as error:
+            raise IndexDamaged(f"{path} cannot be read: {error.strerror}.") from error
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _damaged(path, "is not a manifest") from None
         if version != FORMAT:

@@ -15,15 +15,16 @@ All files are plain arrays and bytes, memory-mapped; opening a segment reads non
 import hashlib
 import json
 import mmap
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from mundap.errors import IndexDamaged
-from mundap.index.manifest import SegmentEntry
+from mundap.index.manifest import FileEntry, SegmentEntry
 from mundap.records import Document, Passage
 
 DOCUMENT = np.dtype([("first", "<u4"), ("source", "<u4"), ("whole", "u1")])
@@ -32,14 +33,17 @@ SOURCE = np.dtype(
     [
         ("first", "<u4"),
         ("size", "<u8"),
-        ("modified", "<u8"),
+        ("modified", "<i8"),
         ("digest", "S32"),
         ("documents", "<u8"),
+        ("skipped", "<u8"),
         ("done", "u1"),
     ]
 )
 KEY = np.dtype([("hash", "<u8"), ("row", "<u4")])
 VECTOR = np.dtype("<f2")
+_CURE = "Restore it from a copy, or build again with `mundap index --fresh`."
+_CHUNK = 8 << 20
 STRINGS = 4  # per document: id, title, metadata, text
 
 
@@ -50,13 +54,33 @@ class SourceState(NamedTuple):
     size: int
     modified: int
     digest: bytes
-    documents: int
-    done: bool
+    documents: int = 0
+    skipped: int = 0
+    done: bool = False
 
 
 def key_hash(kind: str, value: str) -> int:
     """The 64-bit hash under which a key is filed. `kind` keeps ids and metadata apart."""
     return int.from_bytes(hashlib.blake2b(f"{kind}\0{value}".encode(), digest_size=8).digest(), "little")
+
+
+def map_file(root: Path, entry: FileEntry) -> Any:
+    """The bytes of a file, memory-mapped.
+
+    Raises:
+        IndexDamaged: It is missing, or has another size than it should.
+    """
+    path = root / entry.path
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != entry.bytes:
+                raise IndexDamaged(f"{path} has {size} bytes and should have {entry.bytes}. {_CURE}")
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+    except FileNotFoundError:
+        raise IndexDamaged(f"{path} is missing. {_CURE}") from None
+    except PermissionError:
+        raise IndexDamaged(f"{path} cannot be read: permission denied.") from None
 
 
 class Segment:
@@ -67,32 +91,19 @@ class Segment:
         self.folder = root / "segments" / entry.name
         self.dimension = dimension
         self._source_names: dict[int, str] = {}
-        self._sizes = {Path(file.path).name: file.bytes for file in entry.files}
-        for file in entry.files:
-            path = root / file.path
-            actual = path.stat().st_size if path.exists() else -1
-            if actual != file.bytes:
-                state = "is missing" if actual < 0 else f"has {actual} bytes and should have {file.bytes}"
-                raise IndexDamaged(
-                    f"{path} {state}. Restore it from a copy, or build again with `mundap index --fresh`."
-                )
+        # All files are mapped now and none is read: a later commit may remove them, and this snapshot goes on.
+        self._maps = {Path(file.path).name: map_file(root, file) for file in entry.files}
 
     def __len__(self) -> int:
         return self.entry.passages
 
     def _map(self, name: str, dtype: Any) -> np.ndarray:
         """A file as an array. A plain one over the mapped bytes: numpy's own memmap class is slow to index."""
-        return np.frombuffer(self._bytes(name), dtype)
-
-    def _bytes(self, name: str) -> Any:
-        if not self._sizes.get(name):
-            return b""
-        with (self.folder / name).open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._maps.get(name, b""), dtype)
 
     @cached_property
     def _blob(self) -> Any:
-        return self._bytes("strings.bin")
+        return self._maps.get("strings.bin", b"")
 
     @cached_property
     def _offsets(self) -> np.ndarray:
@@ -124,7 +135,7 @@ class Segment:
 
     @cached_property
     def _numbers(self) -> np.ndarray | None:
-        return self._map("numbers.bin", "<u8") if "numbers.bin" in self._sizes else None
+        return self._map("numbers.bin", "<u8") if "numbers.bin" in self._maps else None
 
     def numbers(self) -> np.ndarray:
         """The passage number of every row."""
@@ -180,8 +191,8 @@ class Segment:
 
     def source_state(self, source: int) -> SourceState:
         """A source as it was when it was read."""
-        _, size, modified, digest, documents, done = self._sources[source].item()
-        return SourceState(self.source(source), size, modified, digest.ljust(32, b"\0"), documents, bool(done))
+        _, size, modified, digest, documents, skipped, done = self._sources[source].item()
+        return SourceState(self.source(source), size, modified, digest.ljust(32, b"\0"), documents, skipped, bool(done))
 
     def sources(self) -> Iterator[SourceState]:
         """Every source of the segment, in the order of its documents."""
@@ -220,7 +231,17 @@ class Segment:
         ]
 
     def passages_at(self, rows: np.ndarray) -> list[Passage]:
-        """Several passages: table look-ups are made for all at once."""
+        """Several passages: table look-ups are made for all at once.
+
+        Raises:
+            IndexDamaged: What is stored makes no sense.
+        """
+        try:
+            return self._passages_at(rows)
+        except (ValueError, IndexError) as error:
+            raise IndexDamaged(f"{self.folder} is damaged ({error}). {_CURE}") from error
+
+    def _passages_at(self, rows: np.ndarray) -> list[Passage]:
         places = self.passages[rows]
         documents = places["document"].astype(np.int64)
         offsets = self._offsets[documents[:, None] * STRINGS + np.arange(STRINGS)].tolist()
@@ -249,6 +270,18 @@ class Segment:
         left = np.searchsorted(self.key_hashes, wanted, "left")
         right = np.searchsorted(self.key_hashes, wanted, "right")
         return sorted(int(row) for row in self._keys["row"][left:right])
+
+    def keys_of_documents(self) -> np.ndarray:
+        """The table of keys without those of the sources, whose rows are no documents."""
+        sources = np.array([key_hash("source", state.source) for state in self.sources()], np.uint64)
+        return self._keys[~np.isin(self.key_hashes, sources)].copy()
+
+    def copy_strings(self, first: int, last: int, out: IO[bytes]) -> np.ndarray:
+        """Write the strings of some documents elsewhere; returns their offsets, with the end."""
+        offsets = self._offsets[STRINGS * first : STRINGS * (last + 1) + 1]
+        for start in range(int(offsets[0]), int(offsets[-1]), _CHUNK):
+            out.write(self._blob[start : min(start + _CHUNK, int(offsets[-1]))])
+        return offsets
 
     # Two keys may share a hash, so in each of these the stored text has the last word.
 

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from mundap.disk import checksum, sync_file, sync_folder
 from mundap.index.manifest import FileEntry, SegmentEntry
-from mundap.index.segment import DOCUMENT, KEY, PASSAGE, SOURCE, STRINGS, VECTOR, Segment, SourceState, key_hash
+from mundap.index.segment import DOCUMENT, KEY, PASSAGE, SOURCE, VECTOR, Segment, SourceState, key_hash
 from mundap.records import Document
 
 _CHUNK = 8 << 20
@@ -50,30 +50,30 @@ class SegmentWriter:
         """Bytes of text so far."""
         return self._offsets[-1]
 
-    def _join_source(self, state: SourceState) -> int:
+    def _join_source(self, state: SourceState, first: int) -> int:
         """Add a source, or bring the last one up to date if this is the rest of it."""
         if self._sources and self._sources[-1].source == state.source:
             self._sources[-1] = state
         else:
             self._sources.append(state)
-            self._source_firsts.append(len(self._documents))
+            self._source_firsts.append(first)
         return len(self._sources) - 1
 
     def begin_source(self, state: SourceState) -> None:
         """All documents from here on come from this source, until the next call."""
-        self._join_source(state)
+        self._join_source(state, len(self._documents))
 
-    def end_source(self, documents: int, done: bool) -> None:
-        """Say how far the current source has been read."""
-        self._sources[-1] = self._sources[-1]._replace(documents=documents, done=done)
+    def end_source(self, documents: int, skipped: int, done: bool) -> None:
+        """Say how far the current source has been read, and how much of it was no good."""
+        self._sources[-1] = self._sources[-1]._replace(documents=documents, skipped=skipped, done=done)
 
-    def add(self, document: Document, spans: Iterable[tuple[int, int]]) -> list[str]:
-        """Add a document and its passages; returns the passage texts."""
+    def add(self, document: Document, spans: Iterable[tuple[int, int]], key: int) -> list[str]:
+        """Add a document under the hash of its id, and its passages; returns the passage texts."""
         row = len(self._documents)
         facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True) if document.metadata else "{}"
         self._strings([document.id.encode(), document.title.encode(), facts.encode(), document.text.encode()])
         self._documents.append((len(self._passages), len(self._sources) - 1, document.whole))
-        self._keys.append((key_hash("id", document.id), row))
+        self._keys.append((key, row))
         self._keys += [(key_hash("meta", f"{key}={value}"), row) for key, value in document.metadata.items()]
         texts = []
         ascii_only = document.text.isascii()
@@ -101,31 +101,42 @@ class SegmentWriter:
         self._vector_rows += len(vectors)
 
     def copy(self, segment: Segment, keep: np.ndarray) -> None:
-        """Append another segment's rows where `keep` is true; documents without any are left out."""
-        if self._numbers is None:
-            self._numbers = []
-        self._numbers += segment.numbers()[keep].tolist()
-        kept_documents = np.zeros(len(segment.documents), bool)
-        kept_documents[segment.passages["document"][keep]] = True
-        # A source none of whose documents is left is forgotten, so that the file is read again if it comes back.
-        old_source = new_source = -1
-        for document in np.flatnonzero(kept_documents):
-            row = len(self._documents)
-            self._strings([segment.string(STRINGS * int(document) + part) for part in range(STRINGS)])
-            _, source, whole = segment.documents[document].item()
-            if source != old_source:
-                old_source, new_source = source, self._join_source(segment.source_state(source))
-            self._documents.append((len(self._passages), new_source, bool(whole)))
-            self._keys.append((key_hash("id", segment.document_id(int(document))), row))
-            metadata = json.loads(segment.string(STRINGS * int(document) + 2))
-            self._keys += [(key_hash("meta", f"{key}={value}"), row) for key, value in metadata.items()]
-            for old in segment.passage_rows(int(document)):
-                if keep[old]:
-                    self._passages.append((row, *segment.passages[old].item()[1:]))
+        """Append another segment's rows where `keep` is true, whole documents at a time.
+
+        All arithmetic is on whole tables, since merging goes over every passage several times in its life.
+        """
+        kept = np.zeros(len(segment.documents), bool)
+        kept[segment.passages["document"][keep]] = True
+        documents = np.flatnonzero(kept)
+        renumbered = np.cumsum(kept) - 1 + len(self._documents)
+        table = segment.documents[documents].copy()
+        table["source"] = self._copy_sources(segment, table["source"])
+        table["first"] = np.cumsum(keep)[table["first"]] - 1 + len(self._passages)
+        passages = segment.passages[keep].copy()
+        passages["document"] = renumbered[passages["document"]]
+        keys = segment.keys_of_documents()
+        keys = keys[kept[keys["row"]]]
+        keys["row"] = renumbered[keys["row"]]
+        for first, last in _runs(documents):
+            offsets = segment.copy_strings(first, last, self._blob).astype(np.int64)
+            self._offsets += (offsets[1:] - offsets[0] + self._offsets[-1]).tolist()
+        self._documents += table.tolist()
+        self._passages += passages.tolist()
+        self._keys += keys.tolist()
+        self._numbers = [*(self._numbers or []), *segment.numbers()[keep].tolist()]
         if self._vectors is not None:
             step = max(1, _CHUNK // (2 * self.dimension))
             for start in range(0, len(segment), step):
                 self.add_vectors(segment.vectors[start : start + step][keep[start : start + step]])
+
+    def _copy_sources(self, segment: Segment, sources: np.ndarray) -> np.ndarray:
+        """The new source of each document. A source without documents is forgotten, and read again if it comes back."""
+        renamed = np.zeros(len(sources), np.uint32)
+        starts = np.flatnonzero(np.diff(sources.astype(np.int64), prepend=-1))
+        for start, end in zip(starts, np.append(starts[1:], len(sources)), strict=False):
+            state = segment.source_state(int(sources[start]))
+            renamed[start:end] = self._join_source(state, len(self._documents) + int(start))
+        return renamed
 
     def close(self, last: int | None = None) -> SegmentEntry:
         """Write the tables, flush everything to the disk and describe the segment.
@@ -143,7 +154,7 @@ class SegmentWriter:
             self._vectors.close()
         keys = np.array(self._keys, KEY)
         sources = [
-            (first, state.size, state.modified, state.digest, state.documents, state.done)
+            (first, state.size, state.modified, state.digest, state.documents, state.skipped, state.done)
             for first, state in zip(self._source_firsts, self._sources, strict=True)
         ]
         tables = {
@@ -186,3 +197,10 @@ class SegmentWriter:
         for part in parts:
             end += len(part)
             self._offsets.append(end)
+
+
+def _runs(rows: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Consecutive rows as (first, last)."""
+    if len(rows):
+        breaks = np.flatnonzero(np.diff(rows) > 1)
+        yield from zip(rows[[0, *(breaks + 1)]].tolist(), rows[[*breaks, len(rows) - 1]].tolist(), strict=True)

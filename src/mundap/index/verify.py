@@ -1,5 +1,9 @@
 """Is the index whole? Every file against its checksum, and the parts against each other."""
 
+import json
+import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,8 @@ from mundap.index.corpus import Corpus
 from mundap.index.lexical import Lexical
 from mundap.index.manifest import Manifest
 from mundap.models import folder as models
+
+_TANTIVY_FILES = ("idx", "pos", "term", "store", "fast", "fieldnorm")
 
 
 def verify(root: Path) -> list[str]:
@@ -24,7 +30,8 @@ def verify(root: Path) -> list[str]:
     if problems:
         return problems
     try:
-        problems += _parts(root, manifest)
+        problems += _lexical(root / manifest.lexical)
+        problems += _parts(root, manifest) if not problems else []
     except MundapError as error:
         problems.append(str(error))
     return problems
@@ -41,6 +48,38 @@ def _files(root: Path, manifest: Manifest) -> list[str]:
         elif checksum(path) != entry.sha256:
             problems.append(f"{path} has changed: its checksum is wrong")
     return problems
+
+
+def _lexical(folder: Path) -> list[str]:
+    """Tantivy's files end with a footer that has the CRC of what is before it."""
+    try:
+        segments = json.loads((folder / "meta.json").read_bytes())["segments"]
+        names = [segment["segment_id"].replace("-", "") for segment in segments]
+    except (OSError, ValueError, KeyError, TypeError):
+        return [f"{folder / 'meta.json'} is missing or broken"]
+    expected = {f"{name}.{kind}" for name in names for kind in _TANTIVY_FILES}
+    present = {path.name for path in folder.iterdir() if path.name.split(".")[0] in names}
+    problems = [f"{folder / name} is missing" for name in sorted(expected - present)]
+    damaged = (name for name in sorted(present) if not _crc(folder / name))
+    return problems + [f"{folder / name} is damaged: its checksum is wrong" for name in damaged]
+
+
+def _crc(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(size - 8, 0))
+            length, _ = struct.unpack("<II", file.read(8))
+            file.seek(size - 8 - length)
+            expected = json.loads(file.read(length))["crc"]
+            file.seek(0)
+            left, actual = size - 8 - length, 0
+            while left > 0 and (block := file.read(min(left, 1 << 20))):
+                actual = zlib.crc32(block, actual)
+                left -= len(block)
+            return bool(actual == expected)
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return False
 
 
 def _parts(root: Path, manifest: Manifest) -> list[str]:

@@ -7,6 +7,7 @@ renaming, changes what readers see. Whatever neither manifest lists is swept awa
 
 import contextlib
 import itertools
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -30,11 +31,18 @@ from mundap.models.encoder import Encoder, cores
 from mundap.records import Document
 from mundap.version import __version__
 
-CHECKPOINT_SECONDS = 60.0
+CHECKPOINT_SECONDS = 15.0
 CHECKPOINT_PASSAGES = 100_000
 CHECKPOINT_BYTES = 256 << 20
 LARGEST_MERGED = 250_000
 _ENCODE_AT_ONCE = 512
+_MANIFESTS = (COMMITTED, IN_PROGRESS)
+# What the sweeper may touch: names that only we give.
+_OUR_FILE = re.compile(
+    r"(deleted-[0-9-]+\.bin|manifest(\.next)?\.json)\.tmp|deleted-\d{6}-\d{6}-\d+\.bin|dense-\d{6}\.faiss"
+)
+_OUR_LEXICAL = re.compile(r"lexical-\d{6}")
+_OUR_SEGMENT = re.compile(r"\d{6}")
 
 
 class Writer:
@@ -91,16 +99,19 @@ class Writer:
         self.analyzer = Analyzer(self.manifest.settings.language, self.manifest.settings.hangul)
         self.corpus = Corpus(self.root, self.manifest)
         self._segment: SegmentWriter | None = None
-        self._segment_ids: set[int] = set()
+        self._segment_ids: dict[int, str] = {}  # hash of a document's id, and its source
+        self._source = ""
         self._deleted: set[int] = set()  # beyond what the manifest lists
         self._waiting: list[tuple[str, str]] = []  # passages of the segment that have no vector yet
         self._checkpointed = time.monotonic()
         self._changed = self.resumed or self.fresh
         with disk_errors(self.root):
-            self._lexical = LexicalWriter(self.root / self.manifest.lexical, self.analyzer, cores())
+            self._lexical = LexicalWriter(
+                self.root / self.manifest.lexical, self.analyzer, cores(), create=not self.manifest.segments
+            )
             self._sweep()
             if self.resumed:
-                self._lexical.delete_from(self.manifest.next_number)
+                self._lexical.delete_between(self.manifest.next_number)
             elif not self.fresh:
                 self._clean_lexical()
 
@@ -111,6 +122,7 @@ class Writer:
                 unfinished = Manifest.load(self.root, IN_PROGRESS)
                 same = unfinished.generation == (old.generation if old else 0)
                 if unfinished.job == job and same and settings in (None, unfinished.settings):
+                    Corpus(self.root, unfinished)  # damaged work is not taken up
                     return unfinished, True
         (self.root / IN_PROGRESS).unlink(missing_ok=True)
         if old and not self.fresh:
@@ -154,11 +166,12 @@ class Writer:
                 )
             self._segment_ids.clear()
         self._segment.begin_source(state)
+        self._source = state.source
 
-    def end_source(self, documents: int, done: bool) -> None:
-        """Say how many documents of the source have been read, and whether that was all."""
+    def end_source(self, documents: int, skipped: int, done: bool) -> None:
+        """Say how many documents of the source have been read, how many were no good, and whether that was all."""
         if self._segment is not None:
-            self._segment.end_source(documents, done)
+            self._segment.end_source(documents, skipped, done)
 
     def taken(self, names: Sequence[str]) -> list[str | None]:
         """For each document id the source that has it already, or None."""
@@ -175,8 +188,7 @@ class Writer:
                     if int(first[0]) not in self._deleted and self.corpus.alive(first)[0]:
                         result[suspect] = segment.source(int(segment.documents["source"][document]))
         for position, hashed in enumerate(hashes.tolist()):
-            if hashed in self._segment_ids:
-                result[position] = result[position] or "this run"
+            result[position] = result[position] or self._segment_ids.get(hashed)
         return result
 
     def add(self, document: Document, spans: Iterable[tuple[int, int]]) -> int:
@@ -184,8 +196,9 @@ class Writer:
         if self._segment is None:
             raise ValueError("begin_source comes first")
         number = self._segment.first + len(self._segment)
-        self._segment_ids.add(key_hash("id", document.id))
-        texts = self._segment.add(document, spans)
+        key = key_hash("id", document.id)
+        self._segment_ids[key] = self._source
+        texts = self._segment.add(document, spans, key)
         for text in texts:
             self._lexical.add(number, document.title, text)
             number += 1
@@ -201,6 +214,11 @@ class Writer:
             self._segment.add_vectors(self.encoder.encode_passages(self._waiting[:count]))
             del self._waiting[:count]
             self.tick()
+
+    @property
+    def deleting(self) -> bool:
+        """Whether there are deletions that no checkpoint has recorded yet."""
+        return bool(self._deleted)
 
     def delete(self, numbers: np.ndarray) -> int:
         """Take passages away."""
@@ -277,7 +295,8 @@ class Writer:
             self._reopen()
             # Tantivy counts deleted passages in its document frequencies; only writing it anew rids it of them.
             self._lexical.close()
-            self._lexical = LexicalWriter(self.root / self.manifest.lexical, self.analyzer, cores())
+            folder = self.root / self.manifest.lexical
+            self._lexical = LexicalWriter(folder, self.analyzer, cores(), create=True)
             for number, passage in self.corpus.passages():
                 self._lexical.add(number, passage.title, passage.text)
             self._lexical.commit()
@@ -359,16 +378,22 @@ class Writer:
 
         Only done when the manifest is the committed one: nobody needs them, and a crash here is harmless.
         """
-        if len(Lexical(self.root / self.manifest.lexical, self.analyzer)) == len(self.corpus):
+        folder = self.root / self.manifest.lexical
+        known = len(Lexical(folder, self.analyzer))
+        if known < len(self.corpus):
+            raise IndexDamaged(
+                f"{folder} knows {known} of {len(self.corpus)} passages. Build again with `mundap index --fresh`."
+            )
+        if known == len(self.corpus):
             return
-        unlisted, expected = [self.corpus.deleted], 0
+        expected = 0
         for segment in self.corpus.segments:
-            inside = np.arange(expected, segment.entry.last + 1, dtype=np.uint64)
-            unlisted.append(inside[segment.rows(inside) < 0])
-            expected = segment.entry.last + 1
-        unlisted.append(np.arange(expected, self.manifest.next_number, dtype=np.uint64))
-        self._lexical.delete(np.concatenate(unlisted).tolist())
-        self._lexical.delete_from(self.manifest.next_number)
+            numbers = segment.numbers().astype(np.int64)
+            for gap in np.flatnonzero(np.diff(numbers, prepend=expected - 1) > 1):
+                self._lexical.delete_between(int(numbers[gap - 1]) + 1 if gap else expected, int(numbers[gap]) - 1)
+            expected = int(numbers[-1]) + 1
+        self._lexical.delete_between(expected)
+        self._lexical.delete(self.corpus.deleted.tolist())
         self._lexical.commit()
 
     def _sweep(self) -> None:
@@ -381,15 +406,13 @@ class Writer:
                 files |= {entry.path for entry in manifest.files()}
                 segments |= {entry.name for entry in manifest.segments}
                 lexical.add(manifest.lexical)
-        for pattern in ("deleted-*.bin", "dense-*.faiss", "*.tmp"):
-            for path in self.root.glob(pattern):
-                if path.name not in files:
-                    path.unlink()
-        for folder in (self.root / "segments").glob("[0-9]*"):
-            if folder.name not in segments:
-                shutil.rmtree(folder, ignore_errors=True)
-        for folder in self.root.glob("lexical-*"):
-            if folder.name not in lexical:
+        for path in self.root.iterdir():
+            if _OUR_FILE.fullmatch(path.name) and path.name not in files:
+                path.unlink()
+            elif _OUR_LEXICAL.fullmatch(path.name) and path.name not in lexical:
+                shutil.rmtree(path, ignore_errors=True)
+        for folder in (self.root / "segments").glob("*"):
+            if _OUR_SEGMENT.fullmatch(folder.name) and folder.name not in segments:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -397,6 +420,22 @@ def _refuse_foreign(root: Path) -> None:
     """Never take over a folder that holds something else."""
     if root.exists() and not root.is_dir():
         raise UsageError(f"{root} is a file. Choose a folder for the index.")
-    ours = {COMMITTED, IN_PROGRESS, "lock", "segments"}
-    if root.is_dir() and not any((root / name).exists() for name in ours) and any(root.iterdir()):
-        raise UsageError(f"{root} is not empty and is not an index. Choose another folder with -o.")
+    if not root.is_dir() or any((root / name).exists() and _is_manifest(root / name) for name in _MANIFESTS):
+        return
+    known = ("lock", "segments", *_MANIFESTS)
+    foreign = [
+        path
+        for path in root.iterdir()
+        if path.name not in known and not _OUR_FILE.fullmatch(path.name) and not _OUR_LEXICAL.fullmatch(path.name)
+    ]
+    foreign += [path for path in (root / "segments").glob("*") if not _OUR_SEGMENT.fullmatch(path.name)]
+    if foreign:
+        raise UsageError(f"{root} is not empty and is not an index ({foreign[0].name}). Choose another folder with -o.")
+
+
+def _is_manifest(path: Path) -> bool:
+    """Whether a file called a manifest is one of ours: whole or not, of this format or another."""
+    try:
+        return b'"format"' in path.read_bytes()[:64]
+    except OSError:
+        return False

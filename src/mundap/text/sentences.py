@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 # A full stop ends a sentence when white space and no lower-case letter follow it; the CJK stops need neither.
 _END = re.compile(
-    r"""(?:[.!?…]+["'”’)\]]*(?=\s+[^\sa-z])|[。！？｡]+[」』”’）]*|\n\s*\n)\s*""",
+    # Possessive and anchored at the first stop of a row: ten thousand dots must not take ten thousand squared.
+    r"""(?:(?<![.!?…])[.!?…]++["'”’)\]]*+(?=\s+[^\sa-z])|[。！？｡]++[」』”’）]*+|\n\s*\n)\s*""",
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|No|Vol|Fig|Gen|Col|Capt|Lt|Rev|cf|e\.g|i\.e))\.$"
