@@ -3,7 +3,7 @@
 Recall is against exact search with the stored vectors; questions are real sentences encoded by the index's own
 model. This is where the table of sizes in `mundap/index/dense.py` comes from.
 
-    python benchmarks/dense.py INDEX [--probed 0.02 0.05 0.1 0.2]
+    python benchmarks/dense.py INDEX [--probed 0.1 0.25 0.4]
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("index")
-    parser.add_argument("--probed", type=float, nargs="*", default=[0.02, 0.05, 0.1, 0.2])
+    parser.add_argument("--probed", type=float, nargs="*", default=[0.1, 0.25, 0.4])
     parser.add_argument("--kinds", nargs="*", default=["ivf", "hnsw"])
     arguments = parser.parse_args()
     index = Index(arguments.index)

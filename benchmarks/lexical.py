@@ -1,7 +1,8 @@
 """BM25: indexing and searching real 100-word passages, mundap against Lucene (Pyserini) on the same corpus.
 
-Ours is the whole product: reading the file, storing the passages, checksums, commit. Lucene's is the index
-alone (no stored text), which is to its advantage. Lucene needs an environment of its own: see lucene.py.
+Ours is the whole product: reading the file, storing the passages, checksums, commit. Lucene stores the text too
+(-storeContents), since an index must be able to show what it finds; it reads a prepared collection of JSON.
+Lucene needs an environment of its own: see lucene.py.
 
     python benchmarks/lexical.py --lucene ~/mundap-runs/pyserini/bin/python
 """
@@ -71,9 +72,8 @@ def main() -> None:
     if arguments.lucene:
         script = Path(__file__).with_name("lucene.py")
         out = RUNS / "lucene.json"
-        subprocess.run(
-            [str(arguments.lucene), str(script), str(PASSAGES), str(QUESTIONS), "--json", str(out)], check=True
-        )
+        command = [str(arguments.lucene), str(script), str(PASSAGES), str(QUESTIONS), "--store", "--json", str(out)]
+        subprocess.run(command, check=True)
         figures["lucene"] = json.loads(out.read_text())
     report("lexical", figures)
 

@@ -99,13 +99,14 @@ def write_collection(passages: pathlib.Path, folder: pathlib.Path) -> int:
     return count
 
 
-def index_worker(collection: str, index: str, threads: int, heap: str) -> Figures:
+def index_worker(collection: str, index: str, threads: int, heap: str, store: bool) -> Figures:
     """Indexes the collection in this process.
 
     Args:
         collection: The directory that holds the collection.
         index: The directory to write the index to.
         threads: How many threads index.
+        store: Whether the text is stored as well.
         heap: The most memory that Java's heap may take.
 
     Returns:
@@ -115,6 +116,7 @@ def index_worker(collection: str, index: str, threads: int, heap: str) -> Figure
     indexer = autoclass("io.anserini.index.IndexCollection")
     arguments = ["-collection", "JsonCollection", "-input", collection, "-index", index]
     arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-threads", str(threads)]
+    arguments += ["-storeContents"] if store else []
     wall, cpu = time.perf_counter(), time.process_time()
     indexer.main(arguments)
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
@@ -206,7 +208,9 @@ def work(request: Figures) -> None:
         request: What run_worker was given, with the file for the answer.
     """
     if request["worker"] == "index":
-        figures = index_worker(request["collection"], request["index"], request["threads"], request["heap"])
+        figures = index_worker(
+            request["collection"], request["index"], request["threads"], request["heap"], request["store"]
+        )
     else:
         questions = read_questions(pathlib.Path(request["questions"]))
         numbers = request["k"], request["runs"], request["threads"]
@@ -258,7 +262,7 @@ def measure(args: argparse.Namespace) -> Figures:
         passages = write_collection(args.passages, collection)
         log.info("%d passages, %d questions", passages, questions)
         indexing: Figures = {}
-        request: Figures = {"collection": str(collection), "index": str(index), "heap": args.heap}
+        request: Figures = {"collection": str(collection), "index": str(index), "heap": args.heap, "store": args.store}
         # The index that is searched is that of the last run, by two threads, as Anserini leaves it.
         for threads in (1, args.threads):
             timed = []
@@ -321,6 +325,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--runs", type=int, default=3, help="runs to take the median of (default: %(default)s)")
     add("--threads", type=int, default=2, help="threads besides one (default: %(default)s)")
     add("-k", type=int, default=100, help="passages to find for each question (default: %(default)s)")
+    add("--store", action="store_true", help="store the text, as an index that can show passages must")
     add("--heap", default="4g", help="most memory for Java's heap (default: %(default)s)")
     add("--temporary", type=pathlib.Path, help="where to keep the collection and index meanwhile")
     args = parser.parse_args(given)

@@ -42,7 +42,7 @@ def make_model(folder: Path, dimension: int = 16, seed: int = 0) -> Path:
     folder.mkdir(parents=True)
     letters = [chr(c) for c in range(97, 123)]
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, *letters, *("##" + x for x in letters)]
-    ids = {word: n for n, word in enumerate(vocabulary)}
+    ids = {word: n for n, word in enumerate(dict.fromkeys(vocabulary))}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -185,7 +185,9 @@ def _table(file: SourceFile, quoted: bool) -> Iterator[tuple[int, list[str] | st
             continue
         if not text.strip():
             continue
-        if quoted and '"' in text and text.count('"') % 2 == 0 and len(text) < csv.field_size_limit():
+        # A quotation mark means something only at the start of a cell.
+        marked = quoted and (text[0] == '"' or '\t"' in text)
+        if marked and text.count('"') % 2 == 0 and len(text) < csv.field_size_limit():
             yield number, next(csv.reader([text.replace("\r", " ")], delimiter="\t"))
         else:
             yield number, text.split("\t")

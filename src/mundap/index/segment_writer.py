@@ -71,12 +71,13 @@ class SegmentWriter:
         """Add a document under the hash of its id, and its passages; returns the passage texts."""
         row = len(self._documents)
         facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True) if document.metadata else "{}"
-        self._strings([document.id.encode(), document.title.encode(), facts.encode(), document.text.encode()])
+        whole = document.text.encode()
+        self._strings([document.id.encode(), document.title.encode(), facts.encode(), whole])
         self._documents.append((len(self._passages), len(self._sources) - 1, document.whole))
         self._keys.append((key, row))
         self._keys += [(key_hash("meta", f"{key}={value}"), row) for key, value in document.metadata.items()]
         texts = []
-        ascii_only = document.text.isascii()
+        ascii_only = len(whole) == len(document.text)
         right = end_before = 0
         for start, end in spans:
             text = document.text[start:end]

@@ -72,7 +72,7 @@ class Encoder:
         def fill(start: int) -> None:
             part = texts[start : start + _CHUNK]
             for row, tokens in enumerate(self._tokenizer.encode_batch(part), start):
-                result[row] = self._session().run(None, {"input_ids": np.array([tokens.ids], np.int64)})[0][0]
+                result[row] = self._run(np.array([tokens.ids], np.int64))
 
         starts = range(0, len(texts), _CHUNK)
         if len(starts) == 1 or self.threads == 1:
@@ -101,6 +101,14 @@ class Encoder:
         tokenizer.no_padding()
         tokenizer.enable_truncation(self.config.max_length, strategy="longest_first")
         return tokenizer
+
+    def _run(self, ids: np.ndarray) -> np.ndarray:
+        try:
+            return np.asarray(self._session().run(None, {"input_ids": ids})[0][0])
+        except ModelError:
+            raise
+        except Exception as error:  # onnxruntime's classes are not public
+            raise ModelError(f"{self._weights} fails ({error}). Export the model again.") from error
 
     def _session(self) -> Any:
         session = getattr(self._local, "session", None)
