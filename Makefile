@@ -49,6 +49,7 @@ lint: .venv/ready-lint
 	$(BIN)/mypy
 
 bench: .venv/ready-test
+	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
 	$(BIN)/python benchmarks/run.py
 
 clean:

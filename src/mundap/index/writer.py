@@ -32,7 +32,7 @@ from mundap.records import Document
 from mundap.version import __version__
 
 CHECKPOINT_SECONDS = 15.0
-CHECKPOINT_PASSAGES = 100_000
+CHECKPOINT_PASSAGES = 250_000
 CHECKPOINT_BYTES = 256 << 20
 LARGEST_MERGED = 250_000
 _ENCODE_AT_ONCE = 512
