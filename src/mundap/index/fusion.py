@@ -4,8 +4,6 @@ from typing import Literal
 
 import numpy as np
 
-from mundap.index.lexical import Ranking
-
 Fusion = Literal["zscore", "linear", "rrf"]
 FUSIONS = ("zscore", "linear", "rrf")
 
@@ -44,9 +42,3 @@ def reciprocal_rank(numbers: np.ndarray, rankings: tuple[np.ndarray, np.ndarray]
             [1 / (_RRF + rank[n]) if (n := int(number)) in rank else 0 for number in numbers], np.float32
         )
     return scores
-
-
-def ordered(numbers: np.ndarray, scores: np.ndarray, k: int) -> Ranking:
-    """The best k; ties go to the lower number."""
-    order = np.lexsort((numbers, -scores))[:k]
-    return numbers[order], scores[order]

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tantivy
@@ -32,20 +32,8 @@ Alive = Callable[[np.ndarray], np.ndarray]
 """Tells for each passage number whether it may be found."""
 
 
-class Scorer(Protocol):
-    """What the two lexical implementations have in common."""
-
-    def search(self, question: str, k: int, alive: Alive | None = None) -> Ranking:
-        """The best k passages that have a term of the question in them."""
-        ...
-
-    def scores(self, question: str, numbers: np.ndarray) -> np.ndarray:
-        """The score of each of these passages, 0 where no term matches."""
-        ...
-
-
 class Lexical:
-    """The tantivy index, for reading."""
+    """The tantivy index, for reading. `SparseLexical` has the same `search` and `scores`."""
 
     def __init__(self, folder: Path, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
