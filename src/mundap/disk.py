@@ -1,10 +1,12 @@
 """Writing so that nothing is ever half there: temporary name, flush to disk, atomic rename."""
 
+import gzip
 import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, cast
 
 from mundap.errors import MundapError
 
@@ -52,3 +54,25 @@ def disk_errors(where: Path) -> Iterator[None]:
             f"cannot write to {where}: {reason}. What was there before is unharmed; "
             "make room or fix the permissions, then run the same command again to go on."
         ) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new content for a file of any size: there when the block ends well, and no trace of it otherwise.
+
+    A name that ends in .gz is compressed, with the same bytes each time.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+                    yield cast("IO[bytes]", packed)
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -83,6 +83,69 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """A passage as training files and result files know it. Parts they do not give are empty.
+
+    Attributes:
+        id: Of the passage, in whatever corpus the file was made from.
+        title: Its title.
+        text: Its text.
+        score: Higher is better.
+        has_answer: What the file says; None if it does not.
+    """
+
+    id: str = ""
+    title: str = ""
+    text: str = ""
+    score: float = 0.0
+    has_answer: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with what is known of its answer.
+
+    Attributes:
+        id: As the file gives it, or the row's position from 0.
+        text: The question.
+        answers: Any one is right. Never blank.
+        gold: Passages, or documents, known to answer it.
+        start: Where the first answer begins in the text of the first gold passage, if that is known.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    gold: tuple[Context, ...] = ()
+    start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a retriever is trained on: a question, passages that answer it and passages that do not.
+
+    Attributes:
+        question: With its answers.
+        positives: The first is the best.
+        hard: Negatives that some retriever ranks high.
+        negatives: Any others, such as random ones.
+    """
+
+    question: Question
+    positives: tuple[Context, ...]
+    hard: tuple[Context, ...] = ()
+    negatives: tuple[Context, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What some retriever found for a question, best first."""
+
+    question: Question
+    contexts: tuple[Context, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """Something that could not be read: a file, or one row of it (`source` is then `file:line`)."""
 

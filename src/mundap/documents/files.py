@@ -12,6 +12,8 @@ from typing import IO, Any, cast
 
 from charset_normalizer import from_bytes
 
+from mundap.errors import MundapError
+
 MAX_FILE = 512 << 20
 """A single document (text, HTML, PDF, DOCX) is read whole, up to this many bytes after decompression."""
 
@@ -94,6 +96,18 @@ class SourceFile:
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 yield number, line.rstrip(b"\r\n")
+
+
+def open_file(path: str | Path) -> SourceFile:
+    """A file given by name, so that it can be streamed.
+
+    Raises:
+        MundapError: It is not there, or is a folder.
+    """
+    where = Path(path)
+    if not where.is_file():
+        raise MundapError(f"{path}: {'a folder, not a file' if where.is_dir() else 'no such file'}")
+    return SourceFile(where, where.name, str(path))
 
 
 class _Zstandard(io.RawIOBase):

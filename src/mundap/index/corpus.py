@@ -1,6 +1,7 @@
 """The passages of one state of the index: segments, tombstones, and the way from a number to a passage."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -121,19 +122,24 @@ class Corpus:
         found = self.find_document(name) or self.find_document(name.removeprefix("wiki:"))
         return found[0].document(found[1]) if found else None
 
-    def find_passage(self, name: str) -> Passage | None:
-        """The living passage with this id: a document's id, or that with `#` and the passage's position."""
+    def find_passage(self, name: str) -> tuple[Segment, int] | None:
+        """Where the living passage with this id is: a document's id, or that with `#` and the passage's position."""
         for candidate in (name, name.removeprefix("wiki:")):
             if found := self.find_document(candidate):
                 rows = found[0].passage_rows(found[1])
-                return found[0].passage(rows[0]) if len(rows) == 1 else None
+                return (found[0], rows[0]) if len(rows) == 1 else None
         stem, _, position = name.rpartition("#")
         found = self.find_document(stem)
         if found and position.isascii() and position.isdigit():
             rows = found[0].passage_rows(found[1])
             if len(rows) > 1 and 1 <= int(position) <= len(rows):
-                return found[0].passage(rows[int(position) - 1])
+                return found[0], rows[int(position) - 1]
         return None
+
+    def numbers_named(self, names: Iterable[str]) -> np.ndarray:
+        """The numbers of the living passages with these ids; ids that are not there are left out."""
+        places = [place for name in names if (place := self.find_passage(name)) is not None]
+        return np.array([int(segment.numbers_at([row])[0]) for segment, row in places], np.uint64)
 
     def numbers_of(self, segment: Segment, documents: np.ndarray) -> np.ndarray:
         """The living passage numbers of some of a segment's documents."""
@@ -170,6 +176,19 @@ class Corpus:
         """The numbers of all living passages that the filters let through, ascending."""
         found = [self.numbers_of(segment, _matching_documents(segment, filters)) for segment in self.segments]
         return np.concatenate(found) if found else np.empty(0, np.uint64)
+
+    def sample(self, count: int, chance: random.Random) -> np.ndarray:
+        """The numbers of that many different living passages, or of all if there are no more."""
+        if count >= len(self):
+            return np.concatenate([segment.numbers()[self.living(segment)] for segment in self.segments])
+        lengths = list(map(len, self.segments))
+        found: dict[int, None] = {}
+        while len(found) < count:
+            segment = chance.choices(self.segments, lengths)[0]
+            number = segment.numbers_at([chance.randrange(len(segment))])
+            if self.alive(number)[0]:
+                found[int(number[0])] = None
+        return np.array(list(found), np.uint64)
 
     def passages(self) -> Iterator[tuple[int, Passage]]:
         """Every living passage with its number, in order."""

@@ -1,7 +1,8 @@
 """An index, opened for searching."""
 
 import math
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
@@ -153,9 +154,41 @@ class Index:
             return [answer(0)]
         return list(self._pool.map(answer, range(len(questions))))
 
+    def rerank(
+        self,
+        question: str,
+        names: Iterable[str],
+        mode: Mode | None = None,
+        *,
+        fusion: Fusion = "zscore",
+        weight: float | None = None,
+        scale: float = 1.1,
+    ) -> list[Hit]:
+        """Order given passages by how well they fit a question; ids that are not in the index are left out."""
+        mode = mode or self.default_mode
+        self._check([question], 1, mode, fusion)
+        among = np.unique(self._corpus.numbers_named(names))
+        vector = self._vectors([question])[0] if mode != "bm25" else None
+        size = max(1, len(among))
+        found = self._rank(question, vector, size, mode, among, fusion, weight, scale, size)
+        if len(found[0]) < len(among):  # BM25 does not list what has no word of the question in it: those come last
+            rest = np.setdiff1d(among, found[0])
+            zeros = np.zeros(len(rest), np.float32)
+            scores = np.append(found[1], zeros)
+            found = np.append(found[0], rest), scores, scores, None
+        return self._hits(found, size, by_document=False)
+
     def passage(self, name: str) -> Passage | None:
         """The passage with this id."""
-        return self._corpus.find_passage(name)
+        place = self._corpus.find_passage(name)
+        return place[0].passage(place[1]) if place else None
+
+    def passages_of(self, name: str) -> list[Passage]:
+        """The passages of the document with this id, in order; none if there is no such document."""
+        for candidate in (name, name.removeprefix("wiki:")):
+            if found := self._corpus.find_document(candidate):
+                return found[0].passages_at(np.array(found[0].passage_rows(found[1])))
+        return []
 
     def document(self, name: str) -> Document | None:
         """The document with this id, with its whole text."""
@@ -164,6 +197,10 @@ class Index:
     def matching(self, filters: Filters) -> int:
         """How many passages the filters let through."""
         return len(self._corpus.matching(filters))
+
+    def sample(self, count: int, seed: str) -> list[Passage]:
+        """That many different passages, drawn at random but the same for the same seed."""
+        return self._corpus.passages_at(self._corpus.sample(count, random.Random(seed)))  # noqa: S311
 
     def passages(self) -> Iterator[Passage]:
         """Every passage, in order."""

@@ -22,11 +22,11 @@ class SparseLexical:
         idf: The inverse document frequency of each column.
     """
 
-    def __init__(self, matrix: csc_matrix, terms: dict[str, int], idf: np.ndarray, analyze: Terms) -> None:
+    def __init__(self, matrix: csc_matrix, terms: dict[str, int], idf: np.ndarray, ask: Terms) -> None:
         self.matrix = matrix
         self.terms = terms
         self.idf = idf
-        self._analyze = analyze
+        self._ask = ask
 
     @classmethod
     def build(
@@ -36,6 +36,7 @@ class SparseLexical:
         weighting: Literal["bm25", "tfidf"] = "bm25",
         k1: float = 0.9,
         b: float = 0.4,
+        ask: Terms | None = None,
     ) -> Self:
         """Weigh every term of every passage.
 
@@ -45,6 +46,7 @@ class SparseLexical:
             weighting: `tfidf` is TF x ln(N / DF). `bm25` is Lucene's form.
             k1: How quickly repeated terms stop counting (BM25).
             b: How much long passages are discounted (BM25).
+            ask: Questions to terms, such as `Analyzer().question_terms`; as passages by default.
         """
         terms: dict[str, int] = {}
         columns: list[np.ndarray] = []
@@ -69,7 +71,7 @@ class SparseLexical:
             weights = idf[column.astype(np.int64)] * count / (count + discount[rows])
         shape = (total, len(terms))
         matrix = csc_matrix((weights.astype(np.float32), (rows, column.astype(np.int64))), shape=shape)
-        return cls(matrix, terms, idf, analyze)
+        return cls(matrix, terms, idf, ask or analyze)
 
     def search(self, question: str, k: int, alive: Alive | None = None) -> Ranking:
         """The best k passages that have a term of the question in them."""
@@ -90,7 +92,7 @@ class SparseLexical:
 
     def _all_scores(self, question: str) -> np.ndarray:
         scores = np.zeros(self.matrix.shape[0], np.float32)
-        for term, count in Counter(self._analyze(question)).items():
+        for term, count in Counter(self._ask(question)).items():
             column = self.terms.get(term)
             if column is not None:
                 left, right = self.matrix.indptr[column], self.matrix.indptr[column + 1]

@@ -19,6 +19,7 @@ Mode = Literal["string", "regex", "cjk"]
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", regex.UNICODE)
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+", regex.UNICODE)
 _LOOSE = regex.compile(rf"([{HANGUL}{UNSPACED}])(?=[{HANGUL}{UNSPACED}])")
+_PATTERN_MARK = regex.compile(r"\\[sdwbSDWB.?()]|\.[*+]|\(\?|\w\?\(|\)[?*+]|\w\|\w|\[[^\]]*\][?*+]|\[\w-\w\]")
 _PATIENCE = 2.0  # seconds for one pattern in one passage; some patterns would take years
 _log = logging.getLogger(__name__)
 
@@ -46,14 +47,35 @@ def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool
     return any(pattern.search(normal) for pattern in map(_cjk, answers) if pattern)
 
 
+def broken_patterns(answers: Iterable[str]) -> list[str]:
+    """Those answers that are no regular expressions, and so match nothing in regex mode."""
+    return [answer for answer in answers if answer.strip() and _regex(answer) is None]
+
+
+def looks_like_pattern(answer: str) -> bool:
+    """Whether an answer was probably meant as a regular expression."""
+    return _PATTERN_MARK.search(answer) is not None
+
+
 def _has_string(text: str, answers: Iterable[str]) -> bool:
+    # Cutting a passage into tokens costs 20 times as much as seeing that an answer's longest token is nowhere in it.
+    folded = _folded(unicodedata.normalize("NFD", text))
+    likely = [part for part, longest in map(_answer_tokens, answers) if part and longest in folded]
+    if not likely:
+        return False
     words = tokens(text)
-    return any(answer and _contains(words, answer) for answer in map(_answer_tokens, answers))
+    return any(_contains(words, part) for part in likely)
 
 
 @lru_cache(maxsize=4096)
-def _answer_tokens(answer: str) -> tuple[str, ...]:
-    return tuple(tokens(answer))
+def _answer_tokens(answer: str) -> tuple[tuple[str, ...], str]:
+    part = tuple(tokens(answer))
+    return part, _folded(max(part, key=len, default=""))
+
+
+def _folded(text: str) -> str:
+    """Lower case in which a sigma at the end of a word, which depends on what follows, is like any other."""
+    return text.lower().replace("ς", "σ")
 
 
 def _contains(words: Sequence[str], part: tuple[str, ...]) -> bool:

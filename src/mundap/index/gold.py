@@ -1,0 +1,64 @@
+"""Where a question's gold passage is in this index, whatever corpus it was marked in.
+
+An annotated paragraph is rarely a passage of the pool: another dump, another cut. It is looked for by its
+words and recognised by what it shares with a passage.
+"""
+
+from mundap.index.index import Index
+from mundap.records import Context, Passage, Question
+from mundap.text.answers import Mode, has_answer
+from mundap.text.overlap import containment, shingles
+
+_SAME = 0.5  # of the shorter text's shingles: the same text, cut elsewhere
+_BESIDE = 60  # characters on each side of an answer that show it is that one and not another with the same words
+_BESIDE_SAME = 0.3  # of those; less than half, for the answer may stand at the edge of a passage
+_EXCERPT = 600  # characters searched for
+_CANDIDATES = 20
+
+
+def find_gold(index: Index, question: Question, mode: Mode = "string") -> list[Passage]:
+    """The passages that stand for the question's gold passages, best first; none if the pool has none.
+
+    A passage counts if it has the same text (or the same id, where the file gives no text) and contains an
+    answer. Where the file tells at which character the answer begins, it must be that place.
+    """
+    found: dict[str, Passage] = {}
+    for position, gold in enumerate(question.gold):
+        start = question.start if position == 0 else None
+        candidates = _by_text(index, gold, question, start) if gold.text.strip() else _by_id(index, gold.id)
+        for passage in candidates:
+            if not question.answers or has_answer(passage.text, question.answers, mode):
+                found.setdefault(passage.id, passage)
+    return list(found.values())
+
+
+def _by_id(index: Index, name: str) -> list[Passage]:
+    """The passage with this id, or all passages of the document with it."""
+    passage = index.passage(name)
+    return [passage] if passage else index.passages_of(name)
+
+
+def _by_text(index: Index, gold: Context, question: Question, start: int | None) -> list[Passage]:
+    whole = shingles(gold.text)
+    mark, beside = 0, None
+    if start is not None and 0 <= start < len(gold.text) and question.answers:
+        mark = start
+        end = start + len(question.answers[0])
+        beside = shingles(gold.text[max(0, start - _BESIDE) : end + _BESIDE])
+    scored: list[tuple[float, float, Passage]] = []
+    for passage in _candidates(index, gold, mark):
+        parts = shingles(passage.text)
+        near = containment(beside, parts) if beside else 1.0
+        same = containment(whole, parts)
+        if same >= _SAME and near >= _BESIDE_SAME:
+            scored.append((near, same, passage))
+    scored.sort(key=lambda one: one[:2], reverse=True)
+    return [passage for _, _, passage in scored]
+
+
+def _candidates(index: Index, gold: Context, mark: int) -> list[Passage]:
+    first = max(0, min(mark - _EXCERPT // 2, len(gold.text) - _EXCERPT))
+    excerpt = f"{gold.title} {gold.text[first : first + _EXCERPT]}"
+    passages = [hit.passage for hit in index.search(excerpt, _CANDIDATES, "bm25")]
+    named = index.passage(gold.id) if gold.id else None
+    return [named, *passages] if named and all(one.id != named.id for one in passages) else passages

@@ -1,0 +1,86 @@
+"""From files to questions. `read` tells the format by itself; every row is a Question or a reason why not."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from mundap.documents.files import STREAM_ERRORS, SourceFile, explain, open_file
+from mundap.errors import MundapError, UsageError
+from mundap.questions import objects, tables
+from mundap.records import Question, Skipped
+
+__all__ = ["FORMATS", "read", "read_all", "settle"]
+
+Reader = Callable[[SourceFile], Iterator[Question | Skipped]]
+
+FORMATS: dict[str, Reader] = {
+    "json": objects.read_json,
+    "jsonl": objects.read_jsonl,
+    "csv": tables.read_csv,
+    "trec": tables.read_trec,
+    "wikimovies": tables.read_wikimovies,
+    "queries": tables.read_queries,
+}
+"""`json`: SQuAD, KorQuAD, TyDi, TriviaQA, WebQuestions, DPR files. `csv`: question, tab, list of answers.
+`trec`: id, kind, question, pattern. `queries`: id, tab, question, as in MS MARCO."""
+
+
+def read(path: str | Path, form: str | None = None) -> Iterator[Question | Skipped]:
+    """Yield the questions of a file and, in their place, the rows that cannot be used and why.
+
+    Args:
+        path: The file; it may be compressed.
+        form: A name out of `FORMATS`; by default told from the content.
+
+    Raises:
+        MundapError: The file is missing, cannot be read at all, or breaks off.
+    """
+    file = open_file(path)
+    try:
+        form = form or _detect(file)
+        if form not in FORMATS:
+            raise UsageError(f"format {form!r}: choose one of {', '.join(FORMATS)}")
+        for found in FORMATS[form](file):
+            yield settle(found) if isinstance(found, Question) else found
+    except STREAM_ERRORS as error:
+        raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
+
+
+def read_all(path: str | Path, form: str | None = None) -> tuple[list[Question], list[Skipped]]:
+    """All questions of a file, and what was skipped.
+
+    Raises:
+        MundapError: There is no question in it.
+    """
+    questions: list[Question] = []
+    skipped: list[Skipped] = []
+    for found in read(path, form):
+        if isinstance(found, Question):
+            questions.append(found)
+        else:
+            skipped.append(found)
+    if not questions:
+        reason = f" The first row that was skipped: {skipped[0].source}: {skipped[0].reason}." if skipped else ""
+        raise MundapError(f"{path}: no question in it.{reason} The formats are listed in docs/formats.md.")
+    return questions, skipped
+
+
+def settle(question: Question) -> Question:
+    """JSON may hold lone surrogates, which no file can: they become the replacement character."""
+    try:
+        "".join([question.id, question.text, *question.answers]).encode()
+        return question
+    except UnicodeEncodeError:
+        id, text, *answers = (
+            part.encode("utf-8", "replace").decode() for part in (question.id, question.text, *question.answers)
+        )
+        return Question(id, text, tuple(answers), question.gold, question.start)
+
+
+def _detect(file: SourceFile) -> str:
+    with file.open() as stream:
+        head = stream.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head.startswith(b"["):
+        return "json"
+    if head.startswith(b"{"):
+        return "jsonl" if objects.is_row(head) else "json"
+    return tables.detect(head.decode("utf-8", "replace"))

@@ -1,0 +1,163 @@
+"""Questions in JSON: one reader for the many names that the field has for the same few things."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mundap.documents.files import SourceFile
+from mundap.documents.stream import json_items, json_lines
+from mundap.records import Context, Question, Skipped
+
+_QUESTION = ("question", "query", "qText", "utterance", "Question", "text")
+_ANSWERS = ("answers", "answer", "Answer", "targetValue", "short_answers")
+_ID = ("id", "_id", "qid", "question_id", "query_id", "qId", "QuestionId")
+_CONTEXT_ID = ("passage_id", "psg_id", "docid", "id", "_id")
+_POSITIVES = ("positive_ctxs", "positive_passages")
+# WebQuestions writes its answers as (list (description "Jazmyn Bieber") (description Jaxon)).
+_DESCRIPTION = re.compile(r'\(description\s+(?:"((?:[^"\\]|\\.)*)"|([^()"]*))\)')
+
+
+def read_json(file: SourceFile) -> Iterator[Question | Skipped]:
+    """SQuAD's shape (also KorQuAD, TyDi, XQuAD), TriviaQA's, or an array of objects."""
+    for position, (_, value) in enumerate(json_items(file)):
+        yield from _from_value(value, position, f"{file.source}#{position + 1}")
+
+
+def read_jsonl(file: SourceFile) -> Iterator[Question | Skipped]:
+    """One JSON object a line."""
+    for position, (number, value) in enumerate(json_lines(file)):
+        if isinstance(value, Skipped):
+            yield value
+        else:
+            yield from _from_value(value, position, f"{file.source}:{number}")
+
+
+def is_row(head: bytes) -> bool:
+    """Whether a file that begins like this has one object a line, not one object over many lines."""
+    line, end, _ = head.partition(b"\n")
+    try:
+        value = json.loads(line)
+    except ValueError:
+        # A line longer than what we see: one row of many, unless it opens an array of records.
+        return not end and re.match(rb'\{\s*("version"[^,]{0,40},\s*)?"data"\s*:\s*\[', head, re.IGNORECASE) is None
+    return isinstance(value, dict) and not isinstance(value.get("data", value.get("Data")), list)
+
+
+def _from_value(value: Any, position: int, where: str) -> Iterator[Question | Skipped]:
+    if not isinstance(value, dict):
+        yield Skipped(where, "not a JSON object")
+    elif isinstance(value.get("paragraphs"), list):
+        yield from _from_article(value, where)
+    else:
+        yield from from_row(value, str(position), where)
+
+
+def _from_article(article: Mapping[str, Any], where: str) -> Iterator[Question | Skipped]:
+    title = str(article.get("title", "")).replace("_", " ")
+    for paragraph in article["paragraphs"]:
+        rows = paragraph.get("qas") if isinstance(paragraph, dict) else None
+        if not isinstance(rows, list):
+            yield Skipped(where, "a paragraph without questions (`qas`)")
+            continue
+        context = paragraph.get("context")
+        for row in rows:
+            if not isinstance(row, dict):
+                yield Skipped(where, "a question that is not a JSON object")
+            else:
+                name = str(row.get("id", ""))
+                yield from from_row({**row, "context": context, "title": title}, name, f"{where} ({name})")
+
+
+def from_row(row: Mapping[str, Any], position: str, where: str) -> Iterator[Question | Skipped]:
+    """The question in one object, after a word about each part of it that cannot be used."""
+    text = next((row[key] for key in _QUESTION if isinstance(row.get(key), str)), None)
+    if text is None:
+        yield Skipped(where, f"no question: expected one of the fields {', '.join(_QUESTION)}")
+        return
+    if not text.strip():
+        yield Skipped(where, "empty question")
+        return
+    if row.get("is_impossible") is True:
+        yield Skipped(where, "marked as unanswerable")
+        return
+    raw = next((row[key] for key in _ANSWERS if row.get(key) is not None), ())
+    answers, starts = _answers(raw)
+    good = tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
+    if len(good) < len(set(answers)):
+        yield Skipped(where, "an empty answer was left out")
+    gold = tuple(_gold(row))
+    name = next((str(row[key]) for key in _ID if isinstance(row.get(key), str | int) and row[key] != ""), position)
+    yield Question(name, text.strip(), good, gold, starts[0] if starts and gold else None)
+
+
+def _answers(value: Any) -> tuple[list[str], list[int]]:
+    """Answers, and where they begin if that is told, out of any of the shapes in use."""
+    if isinstance(value, str):
+        found = [quoted or plain for quoted, plain in _DESCRIPTION.findall(value)] if "(description" in value else []
+        return found or [value], []
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return [str(value)], []
+    if isinstance(value, dict):
+        return _answers_of_object(value)
+    answers: list[str] = []
+    starts: list[int] = []
+    for part in value if isinstance(value, list | tuple) else ():
+        if isinstance(part, dict) and isinstance(part.get("answer_start"), int):
+            starts.append(part["answer_start"])
+        answers += _answers(part)[0]
+    return answers, starts
+
+
+def _answers_of_object(value: Mapping[str, Any]) -> tuple[list[str], list[int]]:
+    """SQuAD's {text, answer_start}, each one or a list, or TriviaQA's {value, aliases}."""
+    named = {key.lower(): part for key, part in value.items()}
+    if "text" in named:
+        starts = named.get("answer_start")
+        listed = starts if isinstance(starts, list) else [starts]
+        return _answers(named["text"])[0], [start for start in listed if isinstance(start, int)]
+    return _answers(named.get("value"))[0] + _answers(named.get("aliases"))[0], []
+
+
+def _gold(row: Mapping[str, Any]) -> Iterator[Context]:
+    for key in _POSITIVES:
+        if isinstance(row.get(key), list):
+            yield from (context for part in row[key] if (context := as_context(part)) is not None)
+            return
+    context = row.get("context", row.get("passage"))
+    title = row.get("title")
+    if isinstance(context, str) and context.strip():
+        yield Context(title=title if isinstance(title, str) else "", text=context)
+    named = row.get("gold", ())
+    for name in named if isinstance(named, list | tuple) else (named,):
+        if isinstance(name, str | int) and name != "":
+            yield Context(id=str(name))
+
+
+def as_context(value: Any) -> Context | None:
+    """A passage of a DPR, Tevatron or Pyserini file; None if it has neither text nor id."""
+    if not isinstance(value, dict):
+        return None
+    name = next((str(value[key]) for key in _CONTEXT_ID if isinstance(value.get(key), str | int)), "")
+    text, title = value.get("text"), value.get("title")
+    if not isinstance(text, str):
+        text = ""
+    if not name and not text.strip():
+        return None
+    told = value.get("has_answer")
+    return Context(
+        id=name,
+        title=title if isinstance(title, str) else "",
+        text=text,
+        score=as_score(value.get("score")),
+        has_answer=told if isinstance(told, bool) else None,
+    )
+
+
+def as_score(value: Any) -> float:
+    """A score that may be a number or, as DPR writes it, a string; what is neither counts as 0."""
+    try:
+        score = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return score if abs(score) < float("inf") else 0.0  # NaN fails the comparison as well

@@ -1,0 +1,194 @@
+"""From question-answer pairs and an index to training examples."""
+
+import hashlib
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from mundap.errors import UsageError
+from mundap.index.gold import find_gold
+from mundap.index.index import MAX_QUESTION, Index
+from mundap.models.encoder import cores
+from mundap.records import Context, Example, Passage, Question, Skipped
+from mundap.text.answers import Mode
+from mundap.training.negatives import Counts, Miner
+from mundap.training.positives import Evidence, choose, search_text
+
+_BATCH = 256
+_MOST_POSITIVES = 10
+_NOT_IN_POOL = "the gold passage is not in the pool"
+_NO_ANSWER = "neither an answer nor a gold passage"
+_REPEATED = "the same question and answers again"
+_LONG = f"the question is longer than {MAX_QUESTION:,} characters"
+
+Watcher = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How examples are made.
+
+    Attributes:
+        match: How answers are looked for in passages.
+        counts: How many negatives of each kind.
+        evidence: The rules for positives that had to be searched for.
+        duplicate: How much of its text a negative may share with a positive.
+        seed: Of whatever is random.
+    """
+
+    match: Mode = "string"
+    counts: Counts = field(default_factory=Counts)
+    evidence: Evidence = field(default_factory=Evidence)
+    duplicate: float = 0.7
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.duplicate <= 1:
+            raise UsageError(f"a duplicate threshold of {self.duplicate}: choose between 0 and 1")
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of the questions.
+
+    Attributes:
+        questions: How many there were.
+        kept: How many became examples.
+        from_gold: Of these, with the gold passage that the file gives.
+        from_search: Of these, with evidence that was searched for.
+        dropped: Why the others were not kept, and how often.
+        skipped: Rows, or parts of them, that could not be read.
+        hard: Hard negatives in all.
+        negatives: Random negatives in all.
+        few: Examples with fewer hard negatives than were asked for.
+        unchecked: Examples without answers: whether a negative answers them cannot be told.
+        seconds: How long it took.
+    """
+
+    questions: int = 0
+    kept: int = 0
+    from_gold: int = 0
+    from_search: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    skipped: list[Skipped] = field(default_factory=list)
+    hard: int = 0
+    negatives: int = 0
+    few: int = 0
+    unchecked: int = 0
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as it stands in `--json` output."""
+        return {
+            "questions": self.questions,
+            "kept": self.kept,
+            "from_gold": self.from_gold,
+            "from_search": self.from_search,
+            "dropped": dict(self.dropped.most_common()),
+            "hard_negatives": self.hard,
+            "random_negatives": self.negatives,
+            "fewer_negatives_than_asked": self.few,
+            "without_answers": self.unchecked,
+            "skipped": [one.as_dict() for one in self.skipped[:1000]],
+            "skipped_count": len(self.skipped),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def make(
+    index: Index,
+    questions: Iterable[Question | Skipped],
+    recipe: Recipe,
+    report: Report,
+    dropped: Callable[[Question, str], None] = lambda question, why: None,
+) -> Iterator[Example]:
+    """Yield an example for each question that has a passage to learn from.
+
+    Args:
+        index: The pool of passages.
+        questions: As `mundap.questions.read` gives them.
+        recipe: How.
+        report: Filled in on the way.
+        dropped: Told of each question that is left out, and why.
+    """
+    started = time.monotonic()
+    miner = Miner(index, recipe.counts, recipe.match, recipe.duplicate, recipe.seed)
+    asked = recipe.counts.bm25 + recipe.counts.tfidf + recipe.counts.dense
+    stream = _usable(questions, report, dropped)
+    with ThreadPoolExecutor(cores()) as pool:
+        while batch := list(itertools.islice(stream, _BATCH)):
+            kept: list[Question] = []
+            positives: list[tuple[Context, ...]] = []
+            for question, found in zip(batch, _positives(index, batch, recipe, pool), strict=True):
+                if isinstance(found, str):
+                    report.dropped[found] += 1
+                    dropped(question, found)
+                    continue
+                kept.append(question)
+                positives.append(tuple(_as_context(passage) for passage in found[:_MOST_POSITIVES]))
+            for question, right, (hard, others) in zip(kept, positives, miner.mine(kept, positives), strict=True):
+                report.kept += 1
+                report.from_gold += bool(question.gold)
+                report.from_search += not question.gold
+                report.hard += len(hard)
+                report.negatives += len(others)
+                report.few += len(hard) < asked
+                report.unchecked += not question.answers
+                report.seconds = time.monotonic() - started
+                yield Example(question, right, hard, others)
+    report.seconds = time.monotonic() - started
+
+
+def _usable(
+    questions: Iterable[Question | Skipped], report: Report, dropped: Callable[[Question, str], None]
+) -> Iterator[Question]:
+    seen: set[bytes] = set()
+    for found in questions:
+        if isinstance(found, Skipped):
+            report.skipped.append(found)
+            continue
+        report.questions += 1
+        gold = "" if not found.gold else found.gold[0].id + found.gold[0].text
+        parts = "\0".join([found.text, *found.answers, gold])
+        key = hashlib.blake2b(parts.encode("utf-8", "replace"), digest_size=12).digest()
+        why = ""
+        if key in seen:
+            why = _REPEATED
+        elif len(found.text) > MAX_QUESTION:
+            why = _LONG
+        elif not found.answers and not found.gold:
+            why = _NO_ANSWER
+        if why:
+            report.dropped[why] += 1
+            dropped(found, why)
+            continue
+        seen.add(key)
+        yield found
+
+
+def _positives(
+    index: Index, batch: list[Question], recipe: Recipe, pool: ThreadPoolExecutor
+) -> Iterator[list[Passage] | str]:
+    """The positives of each question, the best first, or why it has none."""
+    searched = [position for position, question in enumerate(batch) if not question.gold]
+    texts = [search_text(batch[position], recipe.match, index.analyzer)[:MAX_QUESTION] for position in searched]
+    rankings = index.search_batch(texts, recipe.evidence.depth, "bm25") if texts else []
+    ranked = dict(zip(searched, rankings, strict=True))
+
+    def one(position: int) -> list[Passage] | str:
+        question = batch[position]
+        if question.gold:
+            return find_gold(index, question, recipe.match) or _NOT_IN_POOL
+        hits = ranked[position]
+        best = choose(question, (hit.passage for hit in hits), recipe.match, recipe.evidence, index.analyzer)
+        return best if isinstance(best, str) else [best]
+
+    return pool.map(one, range(len(batch)))
+
+
+def _as_context(passage: Passage) -> Context:
+    return Context(passage.id, passage.title, passage.text)
