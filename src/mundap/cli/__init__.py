@@ -17,6 +17,7 @@ _VERBS = {
     "compact": ("mundap.cli.manage", "compact", "Rewrite an index without deleted passages."),
     "info": ("mundap.cli.manage", "info", "Show what an index holds."),
     "verify": ("mundap.cli.manage", "verify", "Check every file of an index."),
+    "data": ("mundap.cli.data", "data", "Make, check and convert training data."),
     "models": ("mundap.cli.models", "models", "List, check and export models."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
 }

@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,6 +12,8 @@ from mundap.records import Skipped
 
 if TYPE_CHECKING:
     from mundap.index.build import Progress, Report, Watcher
+
+T = TypeVar("T")
 
 READ = click.option(
     "-i",
@@ -25,6 +27,16 @@ WRITE = click.option(
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
+
+
+MATCH = click.option(
+    "--match",
+    type=click.Choice(["auto", "string", "regex", "cjk"]),
+    default="auto",
+    show_default=True,
+    help="How answers are looked for. auto: regex for TREC tables, cjk where most answers are Korean, Japanese or "
+    "Chinese, else string, the papers' rule.",
+)
 
 
 class BadIndexOption(click.UsageError):
@@ -78,10 +90,13 @@ def finish(report: "Report", strict: bool) -> None:
 
 
 @contextmanager
-def progress_bar(what: str) -> "Iterator[Watcher]":
-    """A bar with rate and time left on stderr; nothing at all when that is not a terminal."""
+def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[[int, int, int | None], None]]:
+    """A bar with rate and time left on stderr; nothing at all when that is not a terminal.
+
+    Yields a function that is told how many units are done, and how much of what total the bar shows.
+    """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda done, shown, total: None
         return
     from rich import progress as rich
     from rich.console import Console
@@ -91,15 +106,34 @@ def progress_bar(what: str) -> "Iterator[Watcher]":
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
         rich.TaskProgressColumn(),
-        rich.TextColumn("{task.fields[passages]:,} passages, {task.fields[rate]}/s"),
+        rich.TextColumn("{task.fields[done]:,} " + unit + ", {task.fields[rate]}/s"),
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None, passages=0, rate="-")
+        task = bar.add_task(what, total=total, done=0, rate="-")
 
-        def watch(now: "Progress") -> None:
+        def show(done: int, shown: int, total: int | None) -> None:
             elapsed = bar.tasks[0].elapsed or 0
-            rate = f"{now.passages / elapsed:,.0f}" if elapsed > 0.5 else "-"
-            bar.update(task, completed=now.bytes, total=now.total or None, passages=now.passages, rate=rate)
+            rate = f"{done / elapsed:,.0f}" if elapsed > 0.5 else "-"
+            bar.update(task, completed=shown, total=total, done=done, rate=rate)
 
+        yield show
+
+
+@contextmanager
+def progress_bar(what: str) -> "Iterator[Watcher]":
+    """Progress of a build: passages, against the bytes there are to read."""
+
+    def watch(now: "Progress") -> None:
+        show(now.passages, now.bytes, now.total or None)
+
+    with _bar(what, "passages") as show:
         yield watch
+
+
+def counted(items: Iterable[T], what: str, unit: str, total: int | None = None) -> Iterator[T]:
+    """The items, with a bar that counts them as they go by."""
+    with _bar(what, unit, total) as show:
+        for done, item in enumerate(items, 1):
+            yield item
+            show(done, done, total)

@@ -4,6 +4,8 @@ An annotated paragraph is rarely a passage of the pool: another dump, another cu
 words and recognised by what it shares with a passage.
 """
 
+from collections.abc import Iterable
+
 from mundap.index.index import Index
 from mundap.records import Context, Passage, Question
 from mundap.text.answers import Mode, has_answer
@@ -25,11 +27,19 @@ def find_gold(index: Index, question: Question, mode: Mode = "string") -> list[P
     found: dict[str, Passage] = {}
     for position, gold in enumerate(question.gold):
         start = question.start if position == 0 else None
-        candidates = _by_text(index, gold, question, start) if gold.text.strip() else _by_id(index, gold.id)
-        for passage in candidates:
-            if not question.answers or has_answer(passage.text, question.answers, mode):
-                found.setdefault(passage.id, passage)
+        if gold.text.strip():
+            near = _answering(_candidates(index, gold, start or 0), question, mode)
+            candidates = _same(near, gold, question, start)
+        else:
+            candidates = _answering(_by_id(index, gold.id), question, mode)
+        found |= {passage.id: passage for passage in candidates if passage.id not in found}
     return list(found.values())
+
+
+def _answering(passages: Iterable[Passage], question: Question, mode: Mode) -> list[Passage]:
+    if not question.answers:
+        return list(passages)
+    return [passage for passage in passages if has_answer(passage.text, question.answers, mode)]
 
 
 def _by_id(index: Index, name: str) -> list[Passage]:
@@ -38,15 +48,15 @@ def _by_id(index: Index, name: str) -> list[Passage]:
     return [passage] if passage else index.passages_of(name)
 
 
-def _by_text(index: Index, gold: Context, question: Question, start: int | None) -> list[Passage]:
+def _same(passages: Iterable[Passage], gold: Context, question: Question, start: int | None) -> list[Passage]:
+    """Those passages that are the same text as the gold passage, and have the answer in the same place."""
     whole = shingles(gold.text)
-    mark, beside = 0, None
+    beside = None
     if start is not None and 0 <= start < len(gold.text) and question.answers:
-        mark = start
         end = start + len(question.answers[0])
         beside = shingles(gold.text[max(0, start - _BESIDE) : end + _BESIDE])
     scored: list[tuple[float, float, Passage]] = []
-    for passage in _candidates(index, gold, mark):
+    for passage in passages:
         parts = shingles(passage.text)
         near = containment(beside, parts) if beside else 1.0
         same = containment(whole, parts)

@@ -1,5 +1,6 @@
 """From files to questions. `read` tells the format by itself; every row is a Question or a reason why not."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,8 +8,10 @@ from mundap.documents.files import STREAM_ERRORS, SourceFile, explain, open_file
 from mundap.errors import MundapError, UsageError
 from mundap.questions import objects, tables
 from mundap.records import Question, Skipped
+from mundap.text.answers import Mode
+from mundap.text.scripts import has_hangul, has_unspaced
 
-__all__ = ["FORMATS", "read", "read_all", "settle"]
+__all__ = ["FORMATS", "choose_match", "read", "read_all", "settle"]
 
 Reader = Callable[[SourceFile], Iterator[Question | Skipped]]
 
@@ -62,6 +65,17 @@ def read_all(path: str | Path, form: str | None = None) -> tuple[list[Question],
         reason = f" The first row that was skipped: {skipped[0].source}: {skipped[0].reason}." if skipped else ""
         raise MundapError(f"{path}: no question in it.{reason} The formats are listed in docs/formats.md.")
     return questions, skipped
+
+
+def choose_match(path: str | Path, form: str | None = None) -> Mode:
+    """How the answers of a file are to be looked for: what its format and its first questions suggest."""
+    if (form or _detect(open_file(path))) == "trec":
+        return "regex"
+    first = [found for found in itertools.islice(read(path, form), 500) if isinstance(found, Question)]
+    answers = [answer for question in first for answer in question.answers]
+    foreign = sum(has_hangul(answer) or has_unspaced(answer) for answer in answers)
+    # Numbers and Latin names are answers in any language: a quarter is plenty.
+    return "cjk" if 4 * foreign > len(answers) else "string"
 
 
 def settle(question: Question) -> Question:

@@ -8,7 +8,9 @@ SHINGLE = 3
 def shingles(text: str, size: int = SHINGLE) -> frozenset[tuple[str, ...]]:
     """Every run of `size` tokens in a text; of a shorter text, all of it."""
     words = tokens(text)
-    return frozenset(tuple(words[start : start + size]) for start in range(max(1, len(words) - size + 1)) if words)
+    if len(words) < size:
+        return frozenset([tuple(words)] if words else [])
+    return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
 
 
 def containment(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]) -> float:

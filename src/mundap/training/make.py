@@ -5,14 +5,12 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from mundap.errors import UsageError
 from mundap.index.gold import find_gold
 from mundap.index.index import MAX_QUESTION, Index
-from mundap.models.encoder import cores
 from mundap.records import Context, Example, Passage, Question, Skipped
 from mundap.text.answers import Mode
 from mundap.training.negatives import Counts, Miner
@@ -119,27 +117,26 @@ def make(
     miner = Miner(index, recipe.counts, recipe.match, recipe.duplicate, recipe.seed)
     asked = recipe.counts.bm25 + recipe.counts.tfidf + recipe.counts.dense
     stream = _usable(questions, report, dropped)
-    with ThreadPoolExecutor(cores()) as pool:
-        while batch := list(itertools.islice(stream, _BATCH)):
-            kept: list[Question] = []
-            positives: list[tuple[Context, ...]] = []
-            for question, found in zip(batch, _positives(index, batch, recipe, pool), strict=True):
-                if isinstance(found, str):
-                    report.dropped[found] += 1
-                    dropped(question, found)
-                    continue
-                kept.append(question)
-                positives.append(tuple(_as_context(passage) for passage in found[:_MOST_POSITIVES]))
-            for question, right, (hard, others) in zip(kept, positives, miner.mine(kept, positives), strict=True):
-                report.kept += 1
-                report.from_gold += bool(question.gold)
-                report.from_search += not question.gold
-                report.hard += len(hard)
-                report.negatives += len(others)
-                report.few += len(hard) < asked
-                report.unchecked += not question.answers
-                report.seconds = time.monotonic() - started
-                yield Example(question, right, hard, others)
+    while batch := list(itertools.islice(stream, _BATCH)):
+        kept: list[Question] = []
+        positives: list[tuple[Context, ...]] = []
+        for question, found in zip(batch, _positives(index, batch, recipe), strict=True):
+            if isinstance(found, str):
+                report.dropped[found] += 1
+                dropped(question, found)
+                continue
+            kept.append(question)
+            positives.append(tuple(_as_context(passage) for passage in found[:_MOST_POSITIVES]))
+        for question, right, (hard, others) in zip(kept, positives, miner.mine(kept, positives), strict=True):
+            report.kept += 1
+            report.from_gold += bool(question.gold)
+            report.from_search += not question.gold
+            report.hard += len(hard)
+            report.negatives += len(others)
+            report.few += len(hard) < asked
+            report.unchecked += not question.answers
+            report.seconds = time.monotonic() - started
+            yield Example(question, right, hard, others)
     report.seconds = time.monotonic() - started
 
 
@@ -170,9 +167,7 @@ def _usable(
         yield found
 
 
-def _positives(
-    index: Index, batch: list[Question], recipe: Recipe, pool: ThreadPoolExecutor
-) -> Iterator[list[Passage] | str]:
+def _positives(index: Index, batch: list[Question], recipe: Recipe) -> Iterator[list[Passage] | str]:
     """The positives of each question, the best first, or why it has none."""
     searched = [position for position, question in enumerate(batch) if not question.gold]
     texts = [search_text(batch[position], recipe.match, index.analyzer)[:MAX_QUESTION] for position in searched]
@@ -187,7 +182,7 @@ def _positives(
         best = choose(question, (hit.passage for hit in hits), recipe.match, recipe.evidence, index.analyzer)
         return best if isinstance(best, str) else [best]
 
-    return pool.map(one, range(len(batch)))
+    return map(one, range(len(batch)))
 
 
 def _as_context(passage: Passage) -> Context:

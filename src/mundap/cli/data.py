@@ -1,0 +1,236 @@
+"""`mundap data`: make, check and convert training data."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mundap.cli import shared
+from mundap.errors import UsageError
+
+_FORMS = click.Choice(["dpr-json", "dpr-jsonl", "tevatron", "beir", "triples"])
+_QUESTION_FORMS = click.Choice(["json", "jsonl", "csv", "trec", "wikimovies", "queries"])
+
+
+@click.group()
+def data() -> None:
+    """Make, check and convert training data."""
+
+
+@data.command()
+@shared.READ
+@click.option("--questions", "-q", "paths", multiple=True, required=True, metavar="FILE",
+              help="Question-answer pairs (repeatable).")  # fmt: skip
+@click.option("--format", "form", type=_QUESTION_FORMS, help="Of the questions. [default: tell from each file]")
+@click.option("-o", "--out", required=True, metavar="FILE",
+              help=".jsonl or .json: DPR's training format; .tsv: triples; + .gz.")  # fmt: skip
+@click.option("--to", "form_out", type=_FORMS, help="The output's format. [default: by its name]")
+@shared.MATCH
+@click.option("--bm25", type=click.IntRange(0, 1000), default=30, show_default=True, help="Hard negatives by BM25.")
+@click.option("--tfidf", type=click.IntRange(0, 1000), default=0, show_default=True, help="Hard negatives by TF-IDF.")
+@click.option("--dense", type=click.IntRange(0, 1000), default=0, show_default=True,
+              help="Hard negatives by the index's own encoder.")  # fmt: skip
+@click.option("--random", type=click.IntRange(0, 1000), default=0, show_default=True, help="Random negatives.")
+@click.option("--depth", type=click.IntRange(1, 10_000), default=100, show_default=True,
+              help="Without a gold passage: how many of BM25's passages are looked through for the answer.")  # fmt: skip
+@click.option("--evidence", type=click.Choice(["bm25", "overlap"]), default="bm25", show_default=True,
+              help="Which of those with the answer: the highest, or the one with the most words of the "
+              "question.")  # fmt: skip
+@click.option("--shortest", default=25, show_default=True, help="The fewest characters of such a passage.")
+@click.option("--longest", default=1500, show_default=True, help="The most.")
+@click.option("--names/--no-names", default=True, show_default=True, help="It must share a name with the question.")
+@click.option("--duplicate", type=click.FloatRange(0, 1, min_open=True), default=0.7, show_default=True,
+              help="A passage that shares this much of its text with a positive is no negative.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Of the random negatives.")
+@click.option("--dropped", metavar="FILE", help="Write the questions that were left out, and why, as JSON lines.")
+@shared.JSON
+def make(
+    index_path: str | None,
+    paths: tuple[str, ...],
+    form: str | None,
+    out: str,
+    form_out: str | None,
+    match: str,
+    dropped: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Make training examples from question-answer pairs and an index.
+
+    Reads tab-separated and JSON-lines pairs, SQuAD, KorQuAD, TyDi, NQ-open, TriviaQA, WebQuestions, WikiMovies and
+    CuratedTREC files, and DPR training files (whose negatives are then mined anew).
+
+    A question with a gold passage gets the passage of the index with that text; one without gets the best passage
+    with the answer that BM25 finds for question and answer. Hard negatives are what a retriever ranks high and has
+    no answer in it.
+
+    \b
+    Examples:
+      mundap data make -i i --questions train.json -o train.jsonl
+      mundap data make -i i -q webquestions.json -o wq.jsonl --bm25 10 --random 10 --dropped dropped.jsonl
+      mundap data make -i i -q train.jsonl -o harder.jsonl --bm25 0 --dense 30
+    """
+    from mundap import questions
+    from mundap.disk import disk_errors, replacing
+    from mundap.index.index import Index
+    from mundap.training import formats
+    from mundap.training.make import Report
+    from mundap.training.make import make as examples
+
+    form_out = form_out or formats.form_for(out)
+    if Path(out).resolve() in {Path(path).resolve() for path in paths}:
+        raise UsageError(f"{out} is one of the files to read: write to another")
+    mode = questions.choose_match(paths[0], form) if match == "auto" else match
+    report = Report()
+    with ExitStack() as stack:
+        index = Index(index_path)
+        tell = stack.enter_context(_telling(dropped, disk_errors, replacing)) if dropped else lambda question, why: None
+        write = stack.enter_context(formats.writing(out, form_out))
+        asked = (found for path in paths for found in questions.read(path, form))
+        stream = shared.counted(asked, "making", "questions")
+        for example in examples(index, stream, _recipe(mode, options), report, tell):
+            write(example)
+    _tell_made(report, out, mode, as_json)
+    return 3 if report.skipped else 0
+
+
+def _recipe(mode: Any, options: dict[str, Any]) -> Any:
+    from mundap.training.make import Recipe
+    from mundap.training.negatives import Counts
+    from mundap.training.positives import Evidence
+
+    counts = Counts(options["bm25"], options["tfidf"], options["dense"], options["random"])
+    evidence = Evidence(
+        options["depth"], options["shortest"], options["longest"], options["names"], options["evidence"]
+    )
+    return Recipe(mode, counts, evidence, options["duplicate"], options["seed"])
+
+
+def _telling(path: str, disk_errors: Any, replacing: Any) -> Any:
+    from contextlib import contextmanager
+
+    @contextmanager
+    def told() -> Iterator[Any]:
+        with disk_errors(Path(path)), replacing(Path(path)) as file:
+            yield lambda question, why: file.write(
+                json.dumps({"id": question.id, "question": question.text, "why": why}, ensure_ascii=False).encode()
+                + b"\n"
+            )
+
+    return told()
+
+
+def _tell_made(report: Any, out: str, mode: str, as_json: bool) -> None:
+    if as_json:
+        shared.print_json({"out": out, "match": mode, **report.as_dict()})
+        return
+    shared.tell_skipped(report.skipped, len(report.skipped))
+    click.echo(f"{out}: {shared.count(report.kept, 'example')} of {shared.count(report.questions, 'question')}")
+    click.echo(f"  positives: {report.from_gold:,} gold, {report.from_search:,} searched for (match: {mode})")
+    click.echo(f"  negatives: {report.hard:,} hard, {report.negatives:,} random")
+    for why, number in report.dropped.most_common():
+        click.echo(f"  dropped {number:,}: {why}")
+    if report.few:
+        click.echo(f"  {shared.count(report.few, 'example')} with fewer hard negatives than asked for")
+    if report.unchecked:
+        click.echo(f"  {shared.count(report.unchecked, 'example')} without answers: their negatives may answer them")
+    click.echo(f"  in {report.seconds:.1f} s")
+
+
+@data.command()
+@click.argument("path", metavar="FILE")
+@click.option("--format", "form", type=_FORMS, help="[default: tell from the content]")
+@click.option("--match", type=click.Choice(["string", "regex", "cjk"]), default="string", show_default=True,
+              help="How answers are looked for.")  # fmt: skip
+@shared.STRICT
+@shared.JSON
+def check(path: str, form: str | None, match: Any, strict: bool, as_json: bool) -> int:
+    """Check a file of training examples, row by row.
+
+    Errors are rows that cannot be trained on; warnings are what is likely to harm: a negative with the answer in it,
+    a positive without. Exit code 1 if there are errors (--strict: or warnings).
+
+    \b
+    Examples:
+      mundap data check train.jsonl
+      mundap data check biencoder-nq-train.json --json
+    """
+    from mundap.training.check import check as look
+
+    findings = look(path, form, match)
+    failed = bool(findings.error_counts or (strict and findings.warning_counts))
+    if as_json:
+        shared.print_json({"ok": not failed, **findings.as_dict()})
+        return int(failed)
+    for kind, found, counts in (
+        ("error", findings.errors, findings.error_counts),
+        ("warning", findings.warnings, findings.warning_counts),
+    ):
+        for one in found[:20]:
+            click.echo(shared.clean(f"{one.source}: {kind}: {one.reason}"))
+        if counts.total() > 20:
+            click.echo(f"… {counts.total():,} {kind}s in all:")
+            for what, number in counts.most_common():
+                click.echo(f"  {number:,} x {what}")
+    shape = f"{findings.positives:,} positives, {findings.hard:,} hard negatives, {findings.negatives:,} others"
+    click.echo(f"{path} ({findings.form}): {findings.usable:,} of {shared.count(findings.rows, 'row')} usable; {shape}")
+    return int(failed)
+
+
+@data.command()
+@click.argument("path", metavar="FILE")
+@click.option("-o", "--out", required=True, metavar="FILE|DIR", help="What to write; BEIR is a folder.")
+@click.option("--from", "form", type=_FORMS, help="[default: tell from the content]")
+@click.option("--to", "form_out", type=_FORMS, help="[default: by the output's name]")
+@shared.STRICT
+@shared.JSON
+def convert(path: str, out: str, form: str | None, form_out: str | None, strict: bool, as_json: bool) -> int:
+    """Convert training examples between DPR json and jsonl, Tevatron, BEIR and triples.
+
+    Nothing is held in memory but, for BEIR, the ids. What a format has no place for is left out: triples keep the
+    first positive of each example and no answers; BEIR and Tevatron keep no scores.
+
+    \b
+    Examples:
+      mundap data convert biencoder-nq-train.json.gz -o nq.jsonl
+      mundap data convert nq.jsonl -o nq-tevatron.jsonl --to tevatron
+      mundap data convert nq.jsonl -o nq-beir --to beir
+    """
+    from mundap.records import Skipped
+    from mundap.training import formats
+
+    form_out = form_out or formats.form_for(out)
+    if Path(out).resolve() == Path(path).resolve():
+        raise UsageError("the output is the file to read: write to another")
+    kept, skipped, silent = 0, [], 0
+    with formats.writing(out, form_out) as write:
+        for found in shared.counted(formats.read_examples(path, form), "converting", "examples"):
+            if isinstance(found, Skipped):
+                skipped.append(found)
+                continue
+            kept += 1
+            silent += form_out == "triples" and not (found.hard or found.negatives)
+            write(found)
+    if as_json:
+        shared.print_json(
+            {
+                "out": out,
+                "format": form_out,
+                "examples": kept,
+                "without_negatives": silent,
+                "skipped": [one.as_dict() for one in skipped[:1000]],
+                "skipped_count": len(skipped),
+            }
+        )
+    else:
+        shared.tell_skipped(skipped, len(skipped))
+        click.echo(f"{out} ({form_out}): {shared.count(kept, 'example')}, {len(skipped):,} skipped")
+        if silent:
+            click.echo(f"{shared.count(silent, 'example')} without negatives make no triple")
+    if skipped:
+        sys.exit(1 if strict else 3)
+    return 0
