@@ -18,6 +18,8 @@ _VERBS = {
     "info": ("mundap.cli.manage", "info", "Show what an index holds."),
     "verify": ("mundap.cli.manage", "verify", "Check every file of an index."),
     "data": ("mundap.cli.data", "data", "Make, check and convert training data."),
+    "evaluate": ("mundap.cli.evaluate", "evaluate", "Measure how well questions are answered."),
+    "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
     "models": ("mundap.cli.models", "models", "List, check and export models."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
 }

@@ -36,7 +36,7 @@ def data() -> None:
               help="Hard negatives by the index's own encoder.")  # fmt: skip
 @click.option("--random", type=click.IntRange(0, 1000), default=0, show_default=True, help="Random negatives.")
 @click.option("--depth", type=click.IntRange(1, 10_000), default=100, show_default=True,
-              help="Without a gold passage: how many of BM25's passages are looked through for the answer.")  # fmt: skip
+              help="Without a gold passage: how many of BM25's passages are searched for the answer.")  # fmt: skip
 @click.option("--evidence", type=click.Choice(["bm25", "overlap"]), default="bm25", show_default=True,
               help="Which of those with the answer: the highest, or the one with the most words of the "
               "question.")  # fmt: skip

@@ -39,6 +39,29 @@ MATCH = click.option(
 )
 
 
+class ManyValues(click.Command):
+    """A command whose options `-k` and `--mode` take several values: `-k 1 5 20`, `-k 1,5,20` or `-k 1 -k 5`."""
+
+    _MANY = ("-k", "--mode")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat the option before each of its values, which is how click wants it."""
+        spread: list[str] = []
+        option, values = "", 0
+        for word in [*args, "-"]:
+            if option and not word.startswith("-"):
+                for value in filter(None, word.split(",")):
+                    spread += [option, value]
+                    values += 1
+                continue
+            if option and not values:
+                spread.append(option)  # without a value: click says so
+            option, values = (word, 0) if word in self._MANY else ("", 0)
+            if not option:
+                spread.append(word)
+        return super().parse_args(ctx, spread[:-1])
+
+
 class BadIndexOption(click.UsageError):
     """-i and -o were both given and differ."""
 

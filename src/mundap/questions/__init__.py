@@ -11,7 +11,7 @@ from mundap.records import Question, Skipped
 from mundap.text.answers import Mode
 from mundap.text.scripts import has_hangul, has_unspaced
 
-__all__ = ["FORMATS", "choose_match", "read", "read_all", "settle"]
+__all__ = ["FORMATS", "choose_match", "is_table", "read", "read_all", "settle"]
 
 Reader = Callable[[SourceFile], Iterator[Question | Skipped]]
 
@@ -65,6 +65,11 @@ def read_all(path: str | Path, form: str | None = None) -> tuple[list[Question],
         reason = f" The first row that was skipped: {skipped[0].source}: {skipped[0].reason}." if skipped else ""
         raise MundapError(f"{path}: no question in it.{reason} The formats are listed in docs/formats.md.")
     return questions, skipped
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a file of questions is tab-separated, and not JSON."""
+    return _detect(open_file(path)) not in ("json", "jsonl")
 
 
 def choose_match(path: str | Path, form: str | None = None) -> Mode:

@@ -1,0 +1,201 @@
+"""`mundap evaluate` and `mundap compare`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mundap.cli import shared
+
+if TYPE_CHECKING:
+    from mundap.evaluation.retrieval import Measured
+
+_QUESTION_FORMS = click.Choice(["json", "jsonl", "csv", "trec", "wikimovies", "queries"])
+_CUTS = click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 100_000), metavar="K…",
+                     help="The cuts. [default: 1 5 20 100; with judgements 10 100 1000]")  # fmt: skip
+_QUESTIONS = click.option("-q", "--questions", metavar="FILE", help="Questions with answers, in any format that "
+                          "`mundap data make` reads.")  # fmt: skip
+_QRELS = click.option("--qrels", metavar="FILE", help="Relevance judgements: BEIR's, TREC's or MS MARCO's.")
+_LEVEL = click.option("--level", type=click.IntRange(1), default=1, show_default=True,
+                      help="The grade from which a judged document is relevant (TREC DL passages: 2).")  # fmt: skip
+_REPORT = click.option("--report", metavar="DIR", help="Write an HTML page with plots.")
+
+
+@click.group()
+def evaluate() -> None:
+    """Measure how well questions are answered."""
+
+
+@evaluate.command(cls=shared.ManyValues)
+@shared.READ
+@_QUESTIONS
+@click.option("--format", "form", type=_QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@click.option("--beir", metavar="DIR", help="A BEIR folder: its queries and qrels.")
+@click.option("--split", help="Which qrels of the BEIR folder. [default: test]")
+@_QRELS
+@_LEVEL
+@click.option("--mode", "modes", multiple=True, type=click.Choice(["bm25", "dense", "hybrid"]),
+              metavar="MODE…", help="bm25, dense, hybrid, or several. [default: hybrid]")  # fmt: skip
+@_CUTS
+@click.option("--candidates", metavar="RUN", help="Do not search: put the passages of this run in order, as the "
+              "papers' rerank columns do.")  # fmt: skip
+@click.option("--run", "runs", multiple=True, metavar="FILE", help="Do not search: judge this run, TREC's or "
+              "DPR's json (repeatable).")  # fmt: skip
+@shared.MATCH
+@click.option("--gold/--no-gold", default=True, show_default=True, help="Also by gold passage, where known.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
+@click.option("--seed", default=0, show_default=True, help="Of that draw.")
+@click.option("--fusion", type=click.Choice(["zscore", "linear", "rrf"]), default="zscore", show_default=True,
+              help="How hybrid joins BM25 and dense.")  # fmt: skip
+@click.option("--weight", type=click.FloatRange(0, 1), help="The dense share of zscore. [default: the model's]")
+@click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
+@click.option("-o", "--out", metavar="FILE", help="Write the run: .json or .jsonl in DPR's format, else TREC's; "
+              "several modes go into FILE.MODE.")  # fmt: skip
+@_REPORT
+@shared.JSON
+def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
+    """Measure retrieval: top-k accuracy by answers, or nDCG, MRR, recall and MAP by judgements.
+
+    A question counts as answered if one of the top k passages contains an answer. Accuracy is in percent, the
+    other metrics from 0 to 1. What was skipped, missing or unknown is said and counts as wrong.
+
+    \b
+    Examples:
+      mundap evaluate retrieval -i i -q nq-test.csv --mode bm25 dense hybrid -k 1 5 20 100 --report out
+      mundap evaluate retrieval -i i --beir scifact --mode bm25 --json
+      mundap evaluate retrieval --run run.trec --qrels qrels.txt
+      mundap evaluate retrieval -i i -q nq-test.csv --candidates bm25.trec --mode dense
+    """
+    found = _measure(**options)
+    if report:
+        what = options["beir"] or options["questions"] or options["runs"][0]
+        _write(found, report, f"Retrieval on {Path(what).name}")
+    if as_json:
+        shared.print_json(found.as_dict())
+    else:
+        _tell(found)
+    return 3 if found.skipped else 0
+
+
+def _measure(index_path: str | None, match: Any, **options: Any) -> "Measured":
+    from mundap.evaluation.retrieval import Task, measure
+
+    options["folder"] = options.pop("beir", None)
+    fusing: dict[str, Any] = {name: options.pop(name) for name in ("fusion", "weight", "scale") if name in options}
+    task = Task(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)
+    return measure(task, lambda items, what, total: shared.counted(items, what, "questions", total))
+
+
+def _write(found: "Measured", folder: str, title: str, k: int | None = None) -> None:
+    from mundap.evaluation.report import write_report
+
+    page = write_report(folder, found.systems, found.cuts, k or _middle(found.cuts), title)
+    shared.note(f"wrote {page}")
+
+
+def _middle(cuts: Sequence[int]) -> int:
+    """The cut at which questions count as answered in lists: 20 if it is one of them."""
+    return 20 if 20 in cuts else 10 if 10 in cuts else cuts[len(cuts) // 2]
+
+
+def _tell(found: "Measured") -> None:
+    from mundap.evaluation.compare import against_first, figures, judged, means
+
+    systems, cuts = found.systems, found.cuts
+    shared.tell_skipped(found.skipped, len(found.skipped))
+    for note in found.notes:
+        shared.note(shared.clean(note))
+    names = figures(systems[0], cuts)
+    scale, places = (1.0, 4) if judged(systems[0]) else (100.0, 1)
+    unit = "0 to 1" if judged(systems[0]) else f"accuracy in %, match: {found.match}"
+    click.echo(f"{shared.count(len(systems[0].outcomes), 'question')}; {unit}")
+    width = max(6, *(len(system.name) for system in systems))
+    click.echo(f"{'':{width}}" + "".join(f"{name:>12}" for name in names))
+    for system in systems:
+        click.echo(f"{system.name:{width}}" + "".join(f"{value:12.{places}f}" for value in means(system, cuts)))
+    for name, row in (against_first(systems, cuts) if len(systems) > 1 else {}).items():
+        apart = (f"{scale * one.mean:+.{places}f}{'*' if one.p < 0.05 else ' '}" for one in row.values())
+        click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in apart) + f"  less {systems[0].name}")
+    if len(systems) > 1:
+        click.echo("* p < .05, paired by question")
+    for system in systems:
+        known = sum(outcome.gold is not None for outcome in system.outcomes)
+        if known:
+            cells = "".join(f"{value:12.1f}" for value in system.gold_accuracy(cuts).values())
+            click.echo(f"{system.name:{width}}{cells}  by gold passage ({known:,} questions)")
+
+
+@click.command(cls=shared.ManyValues)
+@click.argument("first")
+@click.argument("second")
+@shared.READ
+@_QUESTIONS
+@click.option("--format", "form", type=_QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@_QRELS
+@_LEVEL
+@_CUTS
+@click.option("--at", type=click.IntRange(1), help="Within which rank a question counts as answered. [default: 20]")
+@shared.MATCH
+@click.option("--show", default=5, show_default=True, help="How many questions of each kind to print.")
+@_REPORT
+@shared.JSON
+def compare(
+    first: str, second: str, at: int | None, show: int, report: str | None, as_json: bool, **options: Any
+) -> int:
+    """Compare two runs: how sure the difference is, and which questions changed sides.
+
+    Runs are DPR result files, which have questions and answers in them, or TREC runs, for which --qrels, or
+    --questions and the index, say what is right. For each question that only one of them answers, the passage that
+    does is shown with how many of the question's words it has: BM25 finds by words, dense retrieval by meaning.
+
+    \b
+    Examples:
+      mundap evaluate retrieval -i i -q test.csv --mode bm25 dense -o run.json
+      mundap compare run.bm25.json run.dense.json
+      mundap compare a.trec b.trec --qrels qrels.txt --json
+    """
+    from mundap.evaluation.compare import comparison
+
+    measured = _measure(runs=(first, second), **options)
+    k = at or _middle(measured.cuts)
+    found = comparison(measured.systems[0], measured.systems[1], measured.cuts, k)
+    if report:
+        _write(measured, report, " and ".join(found["systems"]), k)
+    if as_json:
+        facts = {"match": measured.match, "notes": measured.notes, "skipped_count": len(measured.skipped)}
+        shared.print_json({**found, **facts})
+    else:
+        _tell(measured)
+        _tell_changed(found, show)
+    return 3 if measured.skipped else 0
+
+
+def _tell_changed(found: dict[str, Any], show: int) -> None:
+    first, second = found["systems"]
+    click.echo(
+        f"\nWithin the top {found['k']}: both {found['both']:,}, only {first} {found['only_first']:,}, "
+        f"only {second} {found['only_second']:,}, neither {found['neither']:,}"
+    )
+    for name in found["systems"]:
+        cases = [case for case in found["changed"] if case["found_by"] == name]
+        share = found["word_overlap"][name]
+        if not cases:
+            continue
+        words = f"; the passages found have {100 * share:.0f} % of the questions' words" if share is not None else ""
+        click.echo(click.style(f"\nOnly {name}: {shared.count(len(cases), 'question')}{words}", bold=True))
+        for case in cases[:show]:
+            answers = f"  [{'; '.join(case['answers'][:3])}]" if case["answers"] else ""
+            click.echo(shared.clean(f"  ? {case['question'] or case['id']}{answers}"))
+            _tell_passage(f"{case['rank']}.", case["passage"])
+            place = f", which has it at rank {case['other_rank']}" if case["other_rank"] else ""
+            _tell_passage(f"instead of (the first of {case['missed_by']}{place})", case["instead"])
+
+
+def _tell_passage(label: str, passage: dict[str, Any] | None) -> None:
+    if passage is None:
+        return
+    share = passage["word_overlap"]
+    words = f" ({100 * share:.0f} % of the words)" if share is not None else ""
+    text = " ".join((passage["text"] or passage["id"]).split())
+    click.echo(shared.clean(f"    {label} {passage['title']}{words}: {text[:160]}{'…' if len(text) > 160 else ''}"))

@@ -1,0 +1,243 @@
+"""What came of each question under one system: at which rank it was answered, and by what."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mundap.evaluation import metrics
+from mundap.records import Context, Question, Result
+from mundap.text.answers import Mode, has_answer
+
+CUTS = (1, 5, 20, 100)
+QREL_CUTS = (10, 100, 1000)
+
+Lookup = Callable[[str], Context | None]
+"""From a passage's id to its text."""
+
+Gold = Mapping[str, Sequence[str]]
+"""The ids of the passages known to answer a question, by the question's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One question under one system.
+
+    Attributes:
+        question: What was asked.
+        rank: Of the first passage that answers it; 0 if none does.
+        gold: Of the first gold passage; 0 if none was found, None if none is known.
+        found: The passage at `rank`.
+        top: The passage at rank 1.
+        values: Metrics by name, where relevance is judged.
+    """
+
+    question: Question
+    rank: int
+    gold: int | None = None
+    found: Context | None = None
+    top: Context | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class System:
+    """All outcomes of one system, in the order of the questions.
+
+    Attributes:
+        name: What it is called.
+        outcomes: One a question.
+        missing: Questions it has no result for; they count as wrong.
+        untold: Passages whose text is not known, so that they count as wrong.
+        disagreements: Passages where a file's own has_answer differs from ours.
+    """
+
+    name: str
+    outcomes: list[Outcome]
+    missing: int = 0
+    untold: int = 0
+    disagreements: int = 0
+
+    def hits(self, k: int) -> np.ndarray:
+        """For each question whether it is answered within the top k."""
+        return np.array([0 < outcome.rank <= k for outcome in self.outcomes], bool)
+
+    def accuracy(self, cuts: Iterable[int]) -> dict[str, float]:
+        """Percent of questions answered within the top k."""
+        ranks = np.array([outcome.rank or np.inf for outcome in self.outcomes])
+        return {str(k): percent(ranks <= k) for k in cuts}
+
+    def gold_accuracy(self, cuts: Iterable[int]) -> dict[str, float]:
+        """Percent of the questions with a known gold passage that have it within the top k."""
+        known = [outcome.gold for outcome in self.outcomes if outcome.gold is not None]
+        ranks = np.array([rank or np.inf for rank in known])
+        return {str(k): percent(ranks <= k) for k in cuts} if known else {}
+
+    def values(self, name: str) -> np.ndarray:
+        """One metric for each question."""
+        return np.array([outcome.values[name] for outcome in self.outcomes])
+
+    def means(self) -> dict[str, float]:
+        """The mean of each metric over the questions."""
+        names = self.outcomes[0].values if self.outcomes else {}
+        return {name: round(float(self.values(name).mean()), 6) for name in names}
+
+
+def percent(right: np.ndarray) -> float:
+    """A share in percent, to two places."""
+    return round(100 * float(np.mean(right)), 2) if len(right) else 0.0
+
+
+def by_answers(
+    name: str,
+    questions: Sequence[Question],
+    results: Iterable[Result],
+    match: Mode = "string",
+    lookup: Lookup | None = None,
+    gold: Gold | None = None,
+    watch: Callable[[Result], None] = lambda result: None,
+) -> System:
+    """Judge results by whether passages contain an answer.
+
+    Args:
+        name: Of the system.
+        questions: All that were asked; those without a result count as wrong.
+        results: In any order. They are matched by question id, or by the question itself.
+        match: How answers are looked for.
+        lookup: Gives the text of passages that come without one.
+        gold: Passages known to answer.
+        watch: Is given each result as it was judged, with `has_answer` set.
+    """
+    system = System(name, [])
+    outcomes: dict[int, Outcome] = {}
+    for position, result in aligned(questions, results):
+        question = questions[position]
+        contexts = tuple(_judged(context, question, match, lookup, system) for context in result.contexts)
+        watch(Result(question, contexts))
+        rank = next((place for place, context in enumerate(contexts, 1) if context.has_answer), 0)
+        known = gold.get(question.id) if gold else None
+        ids = [context.id for context in contexts]
+        outcomes[position] = Outcome(
+            question,
+            rank,
+            metrics.first(ids, set(known)) if known else None,
+            contexts[rank - 1] if rank else None,
+            contexts[0] if contexts else None,
+        )
+    system.missing = len(questions) - len(outcomes)
+    system.outcomes = [
+        outcomes.get(position) or Outcome(question, 0, 0 if gold and gold.get(question.id) else None)
+        for position, question in enumerate(questions)
+    ]
+    return system
+
+
+def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | None, system: System) -> Context:
+    if not context.text and lookup:
+        known = lookup(context.id)
+        if known:
+            context = replace(context, text=known.text, title=known.title)
+    if not context.text:
+        system.untold += context.has_answer is None
+        return replace(context, has_answer=bool(context.has_answer))
+    right = has_answer(context.text, question.answers, match)
+    system.disagreements += context.has_answer is not None and context.has_answer != right
+    return replace(context, has_answer=right)
+
+
+def aligned(questions: Sequence[Question], results: Iterable[Result]) -> Iterator[tuple[int, Result]]:
+    """Each result with the position of its question; a question's first result counts."""
+    by_id = {question.id: position for position, question in reversed(list(enumerate(questions)))}
+    by_text: dict[str, list[int]] = {}
+    for position, question in enumerate(questions):
+        by_text.setdefault(question.text, []).append(position)
+    taken: set[int] = set()
+    for result in results:
+        asked = result.question
+        place = by_id.get(asked.id)
+        if asked.text and (place is None or questions[place].text != asked.text):
+            place = next((one for one in by_text.get(asked.text, ()) if one not in taken), None)
+        if place is not None and place not in taken:
+            taken.add(place)
+            yield place, result
+
+
+def by_qrels(
+    name: str,
+    qrels: Mapping[str, Mapping[str, int]],
+    results: Iterable[Result],
+    cuts: Iterable[int] = QREL_CUTS,
+    level: int = 1,
+    questions: Mapping[str, Question] | None = None,
+    lookup: Lookup | None = None,
+    watch: Callable[[Result], None] = lambda result: None,
+) -> System:
+    """Judge results by relevance judgements.
+
+    Args:
+        name: Of the system.
+        qrels: Judgements. Every question in them counts, those without a result as 0.
+        results: In any order, matched by question id. Questions that are not judged are passed over.
+        cuts: The k of nDCG@k and the others.
+        level: From which grade on a document is relevant (nDCG uses the grades themselves).
+        questions: For the questions' texts.
+        lookup: For the passages' texts.
+        watch: Is given each judged result.
+    """
+    cuts = tuple(cuts)
+    outcomes: dict[str, Outcome] = {}
+    for result in results:
+        judged = qrels.get(result.question.id)
+        if judged is None or result.question.id in outcomes:
+            continue
+        watch(result)
+        ranked = [context.id for context in result.contexts]
+        relevant = {document for document, grade in judged.items() if grade >= level}
+        rank = metrics.first(ranked, relevant)
+        question = questions.get(result.question.id, result.question) if questions else result.question
+        outcomes[result.question.id] = Outcome(
+            question,
+            rank,
+            None,
+            _told(result.contexts[rank - 1], lookup) if rank else None,
+            _told(result.contexts[0], lookup) if result.contexts else None,
+            _values(ranked, judged, relevant, cuts),
+        )
+    missing = [key for key in qrels if key not in outcomes]
+    for key in missing:
+        asked = questions.get(key) if questions else None
+        outcomes[key] = Outcome(asked or Question(key, ""), 0, values=_values([], qrels[key], set(), cuts))
+    return System(name, [outcomes[key] for key in qrels], len(missing))
+
+
+def _values(ranked: list[str], judged: Mapping[str, int], relevant: set[str], cuts: Sequence[int]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for k in cuts:
+        values[f"ndcg@{k}"] = metrics.ndcg(ranked, judged, k)
+        values[f"mrr@{k}"] = metrics.reciprocal_rank(ranked, relevant, k)
+        values[f"recall@{k}"] = metrics.recall(ranked, relevant, k)
+        values[f"precision@{k}"] = metrics.precision(ranked, relevant, k)
+    values["map"] = metrics.average_precision(ranked, relevant)
+    return values
+
+
+def _told(context: Context, lookup: Lookup | None) -> Context:
+    known = lookup(context.id) if lookup and not context.text else None
+    return replace(context, text=known.text, title=known.title) if known else context
+
+
+def summary(system: System, cuts: Sequence[int]) -> dict[str, Any]:
+    """The figures of a system as they stand in `--json` output."""
+    if system.outcomes and system.outcomes[0].values:
+        return {"questions": len(system.outcomes), **system.means(), "missing": system.missing}
+    found: dict[str, Any] = {"questions": len(system.outcomes), "accuracy": system.accuracy(cuts)}
+    known = sum(outcome.gold is not None for outcome in system.outcomes)
+    if known:
+        found["gold"] = {"questions": known, "accuracy": system.gold_accuracy(cuts)}
+    found["missing"] = system.missing
+    if system.untold:
+        found["passages_without_text"] = system.untold
+    if system.disagreements:
+        found["has_answer_disagreements"] = system.disagreements
+    return found

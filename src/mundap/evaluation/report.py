@@ -1,0 +1,196 @@
+"""An HTML page about an evaluation: one file, no scripts, nothing loaded from anywhere."""
+
+import html
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from mundap.disk import disk_errors, write_atomic
+from mundap.evaluation.compare import Won, against_first, alone, figures, judged, mean_overlap, means, word_overlap
+from mundap.evaluation.outcomes import System
+from mundap.records import Context
+from mundap.version import __version__
+
+_COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#be185d")
+_SHOWN = 100  # questions of each list
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 52, 44, 110, 16
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child { text-align: left; }
+small, .dim { opacity: .7; } .sure { font-weight: 600; }
+svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: currentColor; }
+details { border-bottom: 1px solid var(--line); padding: .35rem 0; } summary { cursor: pointer; }
+.passage { margin: .5rem 0 .5rem 1.2rem; padding-left: .8rem; border-left: 3px solid var(--line); }
+.chip { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
+.wide { overflow-x: auto; }
+"""
+
+
+def write_report(folder: str | Path, systems: Sequence[System], cuts: Sequence[int], k: int, title: str) -> Path:
+    """Write `index.html` into a folder, which is made if it is not there.
+
+    Args:
+        folder: Where.
+        systems: What to compare; the first is what the others are measured against.
+        cuts: The k of the table.
+        k: The cut at which a question counts as answered in the lists.
+        title: The page's heading.
+    """
+    where = Path(folder)
+    parts = [
+        f"<h1>{_text(title)}</h1>",
+        f"<p class=dim>{len(systems[0].outcomes):,} questions. Made by mundap {__version__}.</p>",
+        f"<h2>{'A relevant document' if judged(systems[0]) else 'An answer'} among the top k</h2>",
+        _chart(systems),
+        "<h2>Figures</h2>",
+        _table(systems, cuts),
+        *_lists(systems, k),
+    ]
+    page = (
+        f"<!doctype html><html><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+    )
+    with disk_errors(where):
+        where.mkdir(parents=True, exist_ok=True)
+        write_atomic(where / "index.html", page.encode("utf-8", "replace"))
+    return where / "index.html"
+
+
+def _chart(systems: Sequence[System]) -> str:
+    """Accuracy against k, on a logarithmic axis; every line is named at its end."""
+    deepest = max(10, 10 ** math.ceil(math.log10(max([10, *(o.rank for s in systems for o in s.outcomes)]))))
+    points = sorted({k for k in (round(10 ** (step / 20)) for step in range(0, 61)) if k <= deepest})
+    curves = [[float(system.hits(k).mean()) * 100 for k in points] for system in systems]
+    floor = 10 * math.floor(min(min(curve) for curve in curves) / 10)
+    span = max(10, 100 - floor)
+
+    def across(k: int) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * math.log10(k) / math.log10(deepest)
+
+    def down(value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - floor) / span)
+
+    marks = [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if k <= deepest]
+    parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='Accuracy against k'>"]
+    for k in marks:
+        x = across(k)
+        parts.append(
+            f"<line x1={x:.1f} x2={x:.1f} y1={_TOP} y2={_HEIGHT - _BOTTOM} stroke='#8883'/>"
+            f"<text x={x:.1f} y={_HEIGHT - _BOTTOM + 18} text-anchor=middle>{k}</text>"
+        )
+    for tick in range(floor, floor + span + 1, 10):
+        y = down(tick)
+        parts.append(
+            f"<line x1={_LEFT} x2={_WIDTH - _RIGHT} y1={y:.1f} y2={y:.1f} stroke='#8883'/>"
+            f"<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>{tick}</text>"
+        )
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    parts.append(f"<text x={middle} y={_HEIGHT - 6} text-anchor=middle>k (passages)</text>")
+    parts.append(f"<text x=14 y={_HEIGHT / 2} transform='rotate(-90 14 {_HEIGHT / 2})' text-anchor=middle>%</text>")
+    labels = _apart([down(curve[-1]) for curve in curves])
+    for number, (system, curve) in enumerate(zip(systems, curves, strict=True)):
+        colour = _COLOURS[number % len(_COLOURS)]
+        path = " ".join(f"{across(k):.1f},{down(value):.1f}" for k, value in zip(points, curve, strict=True))
+        parts.append(f"<polyline points='{path}' fill=none stroke='{colour}' stroke-width=2.2 />")
+        for k, value in zip(points, curve, strict=True):
+            if k in marks:
+                tip = f"{_text(system.name)}, top-{k}: {value:.1f} %"
+                place = f"cx={across(k):.1f} cy={down(value):.1f}"
+                parts.append(f"<circle {place} r=3.5 fill='{colour}'><title>{tip}</title></circle>")
+        where = f"x={_WIDTH - _RIGHT + 8} y={labels[number] + 4:.1f}"
+        parts.append(f"<text {where} style='fill:{colour}'>{_text(system.name[:18])}</text>")
+    return "".join([*parts, "</svg>"])
+
+
+def _apart(places: list[float]) -> list[float]:
+    """Heights of labels, moved so that none covers another."""
+    order = sorted(range(len(places)), key=lambda number: places[number])
+    result = list(places)
+    for above, below in itertools.pairwise(order):
+        result[below] = max(result[below], result[above] + 14)
+    return result
+
+
+def _table(systems: Sequence[System], cuts: Sequence[int]) -> str:
+    names = figures(systems[0], cuts)
+    percent = not judged(systems[0])
+    places, scale = (1, 100.0) if percent else (3, 1.0)
+    differences = against_first(systems, cuts)
+    rows = [f"<tr><th>{_heading(percent)}</th>{''.join(f'<th>{name}</th>' for name in names)}</tr>"]
+    for number, system in enumerate(systems):
+        cells = []
+        for name, value in zip(names, means(system, cuts), strict=True):
+            cell = f"{value:.{places}f}"
+            if system.name in differences:
+                one = differences[system.name][name]
+                sure = " class=sure" if one.p < 0.05 else ""
+                tip = f"95 % interval {scale * one.low:+.{places}f} to {scale * one.high:+.{places}f}"
+                apart = f"{scale * one.mean:+.{places}f}, p {_chance(one.p)}"
+                cell += f"<br><small{sure} title='{tip}'>{apart}</small>"
+            cells.append(f"<td>{cell}</td>")
+        chip = f"<span class=chip style='background:{_COLOURS[number % len(_COLOURS)]}'></span>"
+        rows.append(f"<tr><td>{chip}{_text(system.name)}</td>{''.join(cells)}</tr>")
+    test = "McNemar's exact test" if percent else "a randomisation test with 10,000 draws"
+    note = f"Below each figure: the difference from {_text(systems[0].name)} and its p by {test}, paired by question."
+    return f"<div class=wide><table>{''.join(rows)}</table></div><p class=dim>{note if len(systems) > 1 else ''}</p>"
+
+
+def _heading(percent: bool) -> str:
+    return "accuracy, %" if percent else "0 to 1"
+
+
+def _chance(p: float) -> str:
+    return "&lt; .001" if p < 0.001 else f"= {p:.3f}".replace("0.", ".", 1)
+
+
+def _lists(systems: Sequence[System], k: int) -> list[str]:
+    if len(systems) < 2:
+        missed = [outcome for outcome in systems[0].outcomes if not 0 < outcome.rank <= k]
+        items = "".join(
+            _case_of(outcome.question.text, outcome.question.answers, [("first instead", 1, outcome.top)])
+            for outcome in missed[:_SHOWN]
+        )
+        return [f"<h2>Not answered in the top {k}: {len(missed):,}</h2>{_few(len(missed))}{items}"]
+    parts = []
+    for name, cases in alone(systems, k).items():
+        share = mean_overlap(cases)
+        words = f" They share {100 * share:.0f} % of their words with the passage found." if share is not None else ""
+        parts.append(f"<h2>Only {_text(name)} answers in the top {k}: {len(cases):,}</h2>")
+        parts.append(f"<p class=dim>{words}</p>{_few(len(cases))}")
+        parts += [_won(case) for case in cases[:_SHOWN]]
+    return parts
+
+
+def _few(number: int) -> str:
+    return f"<p class=dim>The first {_SHOWN} are shown.</p>" if number > _SHOWN else ""
+
+
+def _won(case: Won) -> str:
+    rows = [(f"{case.winner} has it at", case.rank, case.found), (f"{case.loser} has instead, at", 1, case.top)]
+    return _case_of(case.question.text, case.question.answers, rows)
+
+
+def _case_of(question: str, answers: Sequence[str], rows: Sequence[tuple[str, int, Context | None]]) -> str:
+    wanted = ", ".join(map(_text, answers[:5]))
+    body = "".join(
+        f"<div class=passage><small>{_text(what)} rank {rank}{_shared(question, context)}</small><br>"
+        f"<b>{_text(context.title)}</b> {_text(context.text[:1200]) or _text(context.id)}</div>"
+        for what, rank, context in rows
+        if context is not None
+    )
+    return f"<details><summary>{_text(question)} <small>{wanted}</small></summary>{body}</details>"
+
+
+def _shared(question: str, context: Context) -> str:
+    overlap = word_overlap(question, context)
+    return f"; {100 * overlap:.0f} % of the question's words" if overlap is not None else ""
+
+
+def _text(text: str) -> str:
+    return html.escape(text)

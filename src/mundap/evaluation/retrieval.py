@@ -1,0 +1,303 @@
+"""Measure retrieval: the one place of this room that can ask an index. All else here sees results alone."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mundap import questions as _questions
+from mundap.errors import UsageError
+from mundap.evaluation.compare import against_first, judged
+from mundap.evaluation.outcomes import CUTS, QREL_CUTS, System, aligned, by_answers, by_qrels, summary
+from mundap.evaluation.runs import Faults, is_trec, read_run, writing
+from mundap.index.gold import find_gold
+from mundap.index.index import Index
+from mundap.index.retrieve import rerank, retrieve
+from mundap.questions import beir
+from mundap.records import Context, Question, Result, Skipped
+from mundap.text.answers import Mode, broken_patterns, looks_like_pattern
+
+Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
+"""Lets items by and shows how many: (items, what is done, how many there are)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to measure.
+
+    Attributes:
+        index: Where to search, or where the texts of a run's passages are.
+        questions: A file of questions.
+        form: Its format, if that cannot be told from it.
+        folder: A BEIR folder, instead.
+        split: Which of its judgements.
+        qrels: A file of judgements.
+        level: The grade from which a document is relevant.
+        modes: How to search; each is a system.
+        runs: Files of results to judge instead of searching.
+        candidates: A file of results whose passages are put in order instead of searching.
+        cuts: The k.
+        match: How answers are looked for; None: what the questions suggest.
+        gold: Whether to judge by gold passage too.
+        limit: How many of the questions.
+        seed: Which of them.
+        fusing: Options of hybrid search.
+        out: Where to write the results.
+    """
+
+    index: str | None = None
+    questions: str | None = None
+    form: str | None = None
+    folder: str | None = None
+    split: str | None = None
+    qrels: str | None = None
+    level: int = 1
+    modes: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    candidates: str | None = None
+    cuts: tuple[int, ...] = ()
+    match: Mode | None = None
+    gold: bool = True
+    limit: int | None = None
+    seed: int = 0
+    fusing: Mapping[str, Any] = field(default_factory=dict)
+    out: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.folder and (self.qrels or self.questions):
+            raise UsageError("--beir has questions and judgements of its own: leave out --questions and --qrels")
+        if self.runs and (self.modes or self.candidates or self.out):
+            raise UsageError("--run judges what was found before: leave out --mode, --candidates and --out")
+        if not self.runs and not (self.questions or self.folder):
+            raise UsageError("nothing to measure: give --questions FILE, --beir DIR or --run FILE")
+
+    @property
+    def judged(self) -> bool:
+        """Whether relevance is judged; otherwise answers are looked for."""
+        return bool(self.folder or self.qrels)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was found out.
+
+    Attributes:
+        systems: The first is what the others are compared with.
+        cuts: The k.
+        match: How answers were looked for, if they were.
+        notes: What one should know before trusting the figures.
+        skipped: Rows that could not be read.
+        unmapped: Questions whose gold passage is not in the index.
+    """
+
+    systems: list[System]
+    cuts: tuple[int, ...]
+    match: Mode | None = None
+    notes: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    unmapped: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as they stand in `--json` output."""
+        first = self.systems[0]
+        found = {system.name: summary(system, self.cuts) for system in self.systems}
+        facts: dict[str, Any] = {"match": self.match} if self.match else {}
+        if self.unmapped is not None:
+            facts["gold_not_in_pool"] = self.unmapped
+        facts["notes"] = self.notes
+        facts["skipped"] = [one.as_dict() for one in self.skipped[:1000]]
+        facts["skipped_count"] = len(self.skipped)
+        if len(self.systems) == 1:
+            return {"mode": first.name, **found[first.name], **facts}
+        scale = 1.0 if judged(first) else 100.0
+        differences = {
+            name: {figure: one.as_dict(scale) for figure, one in row.items()}
+            for name, row in against_first(self.systems, self.cuts).items()
+        }
+        return {"questions": len(first.outcomes), "modes": found, f"against_{first.name}": differences, **facts}
+
+
+def measure(task: Task, counted: Counted = lambda items, what, total: iter(items)) -> Measured:
+    """Search, or read runs, and judge what was found.
+
+    Args:
+        task: What to measure.
+        counted: Shows progress.
+    """
+    job = _Job(task, counted)
+    systems = job.by_qrels() if task.judged else job.by_answers()
+    for system in systems:
+        job.doubt(system.missing, f"questions have no result in {system.name}: they count as wrong")
+        job.doubt(system.untold, f"passages of {system.name} have no text here and count as wrong: give the index (-i)")
+        job.doubt(system.disagreements, f"passages of {system.name} are judged otherwise than its has_answer says")
+    job.found.systems = systems
+    return job.found
+
+
+class _Job:
+    def __init__(self, task: Task, counted: Counted) -> None:
+        self._task = task
+        self._counted = counted
+        cuts = task.cuts or (QREL_CUTS if task.judged else CUTS)
+        self.found = Measured([], tuple(sorted(set(cuts))))
+
+    def doubt(self, number: int, what: str) -> None:
+        """Note something that makes figures other than one may expect."""
+        text = f"{number:,} {what}"
+        if number and text not in self.found.notes:
+            self.found.notes.append(text)
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index(self._task.index)
+
+    def by_answers(self) -> list[System]:
+        task = self._task
+        asked = self._asked() if task.questions else self._asked_in_runs()
+        match = self.found.match = task.match or (
+            _questions.choose_match(task.questions, task.form) if task.questions else "string"
+        )
+        self._doubts(asked, match)
+        if task.runs:
+            lookup = self._lookup if task.index else None
+            return [by_answers(name, asked, results, match, lookup) for name, results in self._runs()]
+        gold = self._gold(asked, match)
+        systems = []
+        for mode in self._modes:
+            with self._watching(mode) as watch:
+                results = self._results(asked, mode, by_document=False)
+                systems.append(by_answers(mode, asked, results, match, None, gold, watch))
+        return systems
+
+    def by_qrels(self) -> list[System]:
+        task = self._task
+        folder = Path(task.folder) if task.folder else None
+        qrels, skipped = beir.read_qrels(beir.qrels_path(folder, task.split) if folder else str(task.qrels))
+        self.found.skipped += skipped
+        asked: dict[str, Question] = {}
+        if folder or task.questions:
+            asked = {question.id: question for question in self._asked()}
+        options = (self.found.cuts, task.level, asked)
+        if task.runs:
+            return [by_qrels(name, qrels, results, *options) for name, results in self._runs()]
+        strangers = sum(name not in asked for name in qrels)
+        self.doubt(strangers, "judged questions are not among the questions: they count as 0")
+        relevant = {name for judged in qrels.values() for name, grade in judged.items() if grade >= task.level}
+        lost = sum(not self._index.passages_of(name) for name in relevant)
+        self.doubt(lost, f"of {len(relevant):,} relevant documents are not in the index")
+        chosen = [question for question in asked.values() if question.id in qrels]
+        systems = []
+        for mode in self._modes:
+            with self._watching(mode) as watch:
+                results = self._results(chosen, mode, by_document=True)
+                systems.append(by_qrels(mode, qrels, results, *options, self._lookup, watch))
+        return systems
+
+    def _asked(self) -> list[Question]:
+        task = self._task
+        if task.folder:
+            path: str | Path = beir.queries_path(Path(task.folder))
+            form: str | None = "jsonl"
+        else:
+            path = str(task.questions)
+            form = task.form or ("queries" if task.qrels and _questions.is_table(path) else None)
+        found, skipped = _questions.read_all(path, form)
+        self.found.skipped += skipped
+        if task.limit and task.limit < len(found):
+            chosen = random.Random(task.seed).sample(range(len(found)), task.limit)  # noqa: S311
+            found = [found[position] for position in sorted(chosen)]
+        return found
+
+    def _asked_in_runs(self) -> list[Question]:
+        """The questions of DPR result files, each once."""
+        found: dict[tuple[str, str], Question] = {}
+        for path in self._task.runs:
+            if is_trec(path):
+                cure = "give --qrels FILE, or --questions FILE and the index with -i"
+                raise UsageError(f"{path} does not say what is right: {cure}")
+            for result in read_run(path):
+                found.setdefault((result.question.id, result.question.text), result.question)
+        return list(found.values())
+
+    def _doubts(self, asked: Sequence[Question], match: Mode) -> None:
+        self.doubt(sum(not question.answers for question in asked), "questions have no answer: they count as wrong")
+        repeated = sum(number - 1 for number in Counter(question.text for question in asked).values())
+        self.doubt(repeated, "questions stand in the file before: each counts")
+        answers = [answer for question in asked for answer in question.answers]
+        if match == "regex":
+            broken = broken_patterns(answers)
+            self.doubt(len(broken), f"answers are no regular expressions and match nothing, such as {broken[:1]}")
+            return
+        patterns = sum(map(looks_like_pattern, answers))
+        if 10 * patterns > len(answers):
+            self.doubt(patterns, "answers look like regular expressions: use --match regex if they are")
+
+    def _gold(self, asked: Sequence[Question], match: Mode) -> dict[str, list[str]] | None:
+        known = [question for question in asked if question.gold] if self._task.gold else []
+        if not known:
+            return None
+        found = {
+            question.id: [passage.id for passage in find_gold(self._index, question, match)]
+            for question in self._counted(known, "finding gold passages", len(known))
+        }
+        self.found.unmapped = sum(not names for names in found.values())
+        left_out = "questions have a gold passage that is not in the index: accuracy by gold is that of the others"
+        self.doubt(self.found.unmapped, left_out)
+        return found
+
+    def _runs(self) -> Iterator[tuple[str, Iterator[Result]]]:
+        for name, path in zip(_short(self._task.runs), self._task.runs, strict=True):
+            yield name, self._run(path)
+
+    def _run(self, path: str) -> Iterator[Result]:
+        faults = Faults()
+        yield from read_run(path, faults)
+        self.found.skipped += faults.skipped
+        name = Path(path).name
+        self.doubt(faults.duplicates, f"passages stand twice under a question in {name}: the best place counts")
+        self.doubt(faults.ties, f"questions have passages with equal scores in {name}: ordered as trec_eval does")
+
+    @cached_property
+    def _modes(self) -> list[Any]:
+        return list(dict.fromkeys(self._task.modes)) or [self._index.default_mode]
+
+    def _results(self, asked: Sequence[Question], mode: Any, by_document: bool) -> Iterator[Result]:
+        if self._task.candidates:
+            found = rerank(self._index, asked, self._candidates(asked), mode, **self._task.fusing)
+        else:
+            found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
+        return self._counted(found, mode, len(asked))
+
+    def _candidates(self, asked: Sequence[Question]) -> dict[str, list[str]]:
+        found = {
+            asked[position].id: [context.id for context in result.contexts]
+            for position, result in aligned(asked, self._run(str(self._task.candidates)))
+        }
+        self.doubt(len(asked) - len(found), "questions have no candidates: they count as wrong")
+        names = {name for listed in found.values() for name in listed}
+        strangers = sum(self._index.passage(name) is None for name in names)
+        self.doubt(strangers, f"of {len(names):,} candidates are not in the index")
+        return found
+
+    def _lookup(self, name: str) -> Context | None:
+        passage = self._index.passage(name) or next(iter(self._index.passages_of(name)), None)
+        return Context(passage.id, passage.title, passage.text) if passage else None
+
+    @contextmanager
+    def _watching(self, mode: str) -> Iterator[Callable[[Result], None]]:
+        with ExitStack() as stack:
+            path = Path(self._task.out) if self._task.out else None
+            if path and len(self._modes) > 1:
+                stem, dot, rest = path.name.partition(".")
+                path = path.with_name(f"{stem}.{mode}{dot}{rest}")
+            yield stack.enter_context(writing(path, f"mundap-{mode}")) if path else lambda result: None
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """Names for runs, different from each other."""
+    short = [Path(path).name.removesuffix(".gz").rsplit(".", 1)[0] for path in paths]
+    return short if len(set(short)) == len(short) else [str(path) for path in paths]
