@@ -1,9 +1,11 @@
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mundap.text import answers
-from mundap.text.answers import has_answer, tokens
+from mundap.text.answers import has_answer, looks_like_pattern, tokens
 
 
 def test_tokens_are_runs_of_letters_digits_and_marks_or_single_signs():
@@ -91,3 +93,46 @@ def test_a_pattern_that_would_take_for_ever_is_given_up(monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         assert not has_answer("a" * 40 + "!", ["(a|aa|aaa|a?a)+$"], "regex")
     assert "too long" in caplog.text
+
+
+def slow_tokens(text):
+    """The definition, word for word."""
+    import unicodedata
+
+    import regex
+
+    pattern = regex.compile(r"([\p{L}\p{N}\p{M}]+)|([^\p{Z}\p{C}])", regex.UNICODE)
+    return [match.group().lower() for match in pattern.finditer(unicodedata.normalize("NFD", text))]
+
+
+def slow_has_answer(text, answers):
+    words = slow_tokens(text)
+    for answer in answers:
+        part = slow_tokens(answer)
+        if part and any(words[n : n + len(part)] == part for n in range(len(words) - len(part) + 1)):
+            return True
+    return False
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=40))
+def test_tokens_by_the_definition(text):
+    assert tokens(text) == slow_tokens(text)
+
+
+@given(
+    st.text(alphabet="aAΣςσ.'’éİ\u0301 \t\n-12서", max_size=30), st.lists(st.text(alphabet="aAΣςσ.'é 1서", max_size=4))
+)
+def test_the_quick_look_before_never_changes_the_verdict(text, answers):
+    assert has_answer(text, answers) == slow_has_answer(text, answers)
+
+
+@pytest.mark.parametrize("answer", [r"Sept?(ember)?", r"20\s?,?\s?320", "a|b", "5778.*K", "[0-9][0-9]"])
+def test_patterns_are_recognised(answer):
+    assert looks_like_pattern(answer)
+
+
+@pytest.mark.parametrize(
+    "answer", ["Who Are You?", "C++", "$1.5 million", "AC/DC (band)", "50%", "[sic]", "U.S.", "a.m."]
+)
+def test_ordinary_answers_are_no_patterns(answer):
+    assert not looks_like_pattern(answer)

@@ -1,5 +1,6 @@
 """Systems side by side: how sure the difference is, which questions changed sides, and why that may be."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +12,8 @@ from mundap.evaluation.outcomes import Outcome, System
 from mundap.evaluation.significance import Difference, compare
 from mundap.index.analyzer import Analyzer, best_hangul
 from mundap.records import Context, Question
+
+_ASKING = re.compile(r"\b(?:who|whom|whose|what|when|where|which|why|how)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def _columns(system: System, cuts: Sequence[int]) -> list[np.ndarray]:
 
 def word_overlap(question: str, context: Context) -> float | None:
     """The share of the question's content words that are in a passage or its title; None if either is empty."""
-    wanted = set(_analyzer().question_terms(question))
+    wanted = set(_analyzer().question_terms(_ASKING.sub(" ", question)))
     if not wanted or not (context.text or context.title):
         return None
     return len(wanted & set(_analyzer().terms(f"{context.title}\n{context.text}"))) / len(wanted)

@@ -18,7 +18,7 @@ from mundap.training.positives import Evidence, choose, search_text
 
 _BATCH = 256
 _MOST_POSITIVES = 10
-_NOT_IN_POOL = "the gold passage is not in the pool"
+_NOT_IN_POOL = "no passage of the pool is the gold passage and has the answer in it"
 _NO_ANSWER = "neither an answer nor a gold passage"
 _REPEATED = "the same question and answers again"
 _LONG = f"the question is longer than {MAX_QUESTION:,} characters"

@@ -1,0 +1,143 @@
+import pytest
+
+from mundap import Index
+from mundap.errors import UsageError
+from mundap.records import Context, Passage, Question, Skipped
+from mundap.text.answers import has_answer
+from mundap.text.overlap import containment, shingles
+from mundap.training.make import Recipe, Report, make
+from mundap.training.negatives import Counts
+from mundap.training.positives import Evidence, choose, search_text
+
+PARIS = "Paris is the capital of France and lies on the river Seine, with two million people living in it today."
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory, tiny_model):
+    folder = tmp_path_factory.mktemp("pool")
+    texts = {
+        "paris": PARIS,
+        "copy": PARIS.replace("two million", "2 million").replace("Paris", "The city"),
+        "seine": "The Seine is a river of France. It passes many a city on the way to the sea.",
+        "rome": "Rome is the capital of Italy. The river there is the Tiber, and the city is old.",
+        "short": "Paris.",
+        "texas": "paris is also a small town in Texas, which people often confuse with the capital far away.",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    for number in range(30):
+        (folder / f"film{number}").write_text(f"Film number {number} is about a king in a city by the river.")
+    return Index.build([folder], folder / "i", model=tiny_model)
+
+
+def made(pool, questions, **options):
+    report = Report()
+    why = {}
+    examples = list(make(pool, questions, Recipe(**options), report, lambda q, reason: why.update({q.id: reason})))
+    return examples, report, why
+
+
+def test_gold_is_mapped_to_the_pool_and_negatives_do_not_answer(pool):
+    question = Question(
+        "a", "What is the capital of France on the river?", ("Paris",), (Context("", "Paris", PARIS),), 0
+    )
+    (example,), report, _ = made(pool, [question], counts=Counts(bm25=5, tfidf=3, dense=3, random=4))
+    assert [one.id for one in example.positives] == ["paris"]
+    assert len(example.negatives) == 4
+    names = [one.id for one in example.hard + example.negatives]
+    assert len(set(names)) == len(names)
+    assert "paris" not in names
+    assert "copy" not in names, "it says the same in nearly the same words"
+    for one in example.hard + example.negatives:
+        assert not has_answer(one.text, ("Paris",))
+        assert containment(shingles(one.text), shingles(PARIS)) < 0.7
+    assert names[0] in ("seine", "rome")
+    assert (report.kept, report.from_gold, report.from_search, report.hard, report.negatives) == (1, 1, 0, 11, 4)
+
+
+def test_without_gold_the_evidence_is_searched_for(pool):
+    question = Question("a", "What is the capital of France?", ("Paris",))
+    (example,), report, _ = made(pool, [question])
+    assert example.positives[0].id == "paris"
+    assert (report.from_gold, report.from_search) == (0, 1)
+
+
+def test_what_is_dropped_and_why(pool):
+    questions = [
+        Skipped("x:1", "broken"),
+        Question("gold", "Who?", ("x",), (Context("", "", "A text that is nowhere in the pool at all."),)),
+        Question("none", "Who wrote it?", ("Tolstoy",)),
+        Question("nothing", "Who?"),
+        Question("same", "What is the capital of France?", ("Paris",)),
+        Question("again", "What is the capital of France?", ("Paris",)),
+        Question("long", "x" * 200_000, ("Paris",)),
+        Question("name", "What is the capital of Atlantis?", ("Paris",)),
+    ]
+    examples, report, why = made(pool, questions)
+    assert [example.question.id for example in examples] == ["same"]
+    assert set(why) == {"gold", "none", "nothing", "again", "long", "name"}
+    assert "gold passage" in why["gold"]
+    assert why["none"] == "no passage with the answer in the top 100"
+    assert "shares a name" in why["name"]
+    assert (report.questions, report.kept, report.dropped.total(), len(report.skipped)) == (7, 1, 6, 1)
+
+
+def test_the_same_seed_the_same_file_whatever_the_order(pool):
+    questions = [Question(str(n), f"Which king is in film {n}?", ("king",)) for n in range(3)]
+    questions = [*questions, Question("p", "What is the capital of France?", ("Paris",))]
+    first, _, _ = made(pool, questions, counts=Counts(random=5), seed=3)
+    second, _, _ = made(pool, questions[::-1], counts=Counts(random=5), seed=3)
+    assert first == second[::-1]
+    other, _, _ = made(pool, questions, counts=Counts(random=5), seed=4)
+    assert [example.negatives for example in other] != [example.negatives for example in first]
+
+
+def test_answers_as_patterns(pool):
+    (example,), _, _ = made(pool, [Question("a", "capital of France?", ("Par[ij]s|Lutetia",))], match="regex")
+    assert example.positives[0].id == "paris"
+    assert not any("Paris" in one.text for one in example.hard)
+
+
+def test_a_threshold_that_makes_no_sense():
+    with pytest.raises(UsageError):
+        Recipe(duplicate=0)
+
+
+def passage(name, text):
+    return Passage(name, name, "", text, "", 0, len(text))
+
+
+def test_rules_of_evidence(pool):
+    analyzer = pool.analyzer
+    question = Question("q", "who did Marie Curie marry", ("Pierre",))
+    ranked = [
+        passage("short", "Pierre."),
+        passage("nobody", "In those days a man named Pierre was in the town and he was rich."),
+        passage("one", "Pierre and Curie worked together for many years on the same thing."),
+        passage("more", "Marie Curie did marry a physicist by the name of Pierre in the year 1895."),
+        passage("wrong", "Marie Curie did marry, it is said, a physicist in the year 1895."),
+    ]
+    assert choose(question, ranked, "string", Evidence(), analyzer).id == "one"
+    assert choose(question, ranked, "string", Evidence(by="overlap"), analyzer).id == "more"
+    assert choose(question, ranked, "string", Evidence(names=False), analyzer).id == "nobody"
+    assert choose(question, ranked, "string", Evidence(names=False, shortest=1), analyzer).id == "short"
+    assert "too short or too long" in choose(question, ranked, "string", Evidence(longest=3, shortest=1), analyzer)
+    assert "shares a name" in choose(question, ranked[:2], "string", Evidence(), analyzer)
+    # A question all in small letters: the passages show what is a name.
+    small = Question("q", "who did marie curie marry", ("Pierre",))
+    assert choose(small, ranked, "string", Evidence(), analyzer).id == "one"
+    # Korean has no capitals: a word in common is enough.
+    korean = Question("q", "기생충의 감독은?", ("봉준호",))
+    films = [
+        passage("a", "봉준호는 대구에서 태어나 서울에서 살고 있는 사람으로 널리 알려져 있다."),
+        passage("b", "기생충은 봉준호가 만든 영화로 칸에서 상을 받았으며 널리 알려져 있다."),
+    ]
+    assert choose(korean, films, "cjk", Evidence(), analyzer).id == "b"
+
+
+def test_patterns_and_many_aliases_do_not_drown_the_question(pool):
+    assert search_text(Question("q", "when?", (r"Sept?(ember)?\s+1",)), "regex", pool.analyzer).split()[1:] == [
+        "Sept", "ember", "1",
+    ]  # fmt: skip
+    many = tuple(f"alias number{n}" for n in range(40))
+    assert search_text(Question("q", "who?", many), "string", pool.analyzer) == "who? alias number0 alias number1"
