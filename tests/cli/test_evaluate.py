@@ -1,0 +1,176 @@
+"""Training data and evaluation as a user runs them: real processes, the example questions, the shipped model."""
+
+import json
+
+import pytest
+
+from tests.cli.test_cli import mundap
+from tests.conftest import EXAMPLES
+
+QUESTIONS = EXAMPLES / "questions.jsonl"
+
+
+def found(*arguments, code=0):
+    done, out, err = mundap(*arguments, "--json")
+    assert done == code, err
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def example(example_index):
+    return example_index.path
+
+
+def test_data_from_questions_to_checked_examples(example, tmp_path):
+    train = tmp_path / "train.jsonl"
+    report = found("data", "make", "-i", example, "--questions", QUESTIONS, "-o", train, "--bm25", 5, "--random", 2)
+    assert report["questions"] == 329
+    assert report["kept"] + sum(report["dropped"].values()) == 329
+    assert report["kept"] > 320
+    assert report["from_gold"] == report["kept"]
+    checked = found("data", "check", train, "--match", "cjk")
+    assert (checked["ok"], checked["rows"], checked["usable"]) == (True, report["kept"], report["kept"])
+    assert checked["warning_counts"] == {}
+    again = tmp_path / "again.jsonl"
+    found("data", "make", "-i", example, "--questions", QUESTIONS, "-o", again, "--bm25", 5, "--random", 2)
+    assert again.read_bytes() == train.read_bytes()
+    for form, name in (("tevatron", "t.jsonl"), ("beir", "b"), ("triples", "t.tsv"), ("dpr-json", "d.json")):
+        done = found("data", "convert", train, "-o", tmp_path / name, "--to", form)
+        assert done["examples"] == report["kept"]
+        assert found("data", "check", tmp_path / name)["usable"] == report["kept"]
+    code, out, _ = mundap(
+        "data", "make", "-i", example, "-q", train, "-o", tmp_path / "x.jsonl", "--dense", 3, "--bm25", 0
+    )
+    assert code == 0
+    assert "of 3" in out
+
+
+def test_distant_supervision_and_what_was_dropped(example, tmp_path):
+    rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines() if '"language": "en"' in line][:30]
+    for row in rows:
+        del row["gold"]
+    rows += [{"question": "Who is nowhere?", "answers": ["Zzyzx"]}, {"question": "", "answers": ["x"]}]
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("\n".join(map(json.dumps, rows)))
+    out = tmp_path / "train.json"
+    report = found("data", "make", "-i", example, "-q", asked, "-o", out, "--dropped", tmp_path / "d", code=3)
+    assert report["from_search"] == report["kept"] >= 20
+    assert report["skipped"][0]["source"] == f"{asked}:32"
+    dropped = [json.loads(line) for line in (tmp_path / "d").read_text().splitlines()]
+    assert len(dropped) == 31 - report["kept"]
+    assert dropped[-1]["question"] == "Who is nowhere?"
+
+
+def test_accuracy_of_each_mode_runs_comparison_and_report(example, tmp_path):
+    one = found("evaluate", "retrieval", "-i", example, "--questions", QUESTIONS, "--mode", "bm25", "-k", 1, 5, 20)
+    assert one["questions"] == 329
+    assert list(one["accuracy"]) == ["1", "5", "20"]
+    assert 50 < one["accuracy"]["1"] < one["accuracy"]["5"] < one["accuracy"]["20"] < 100
+    assert one["match"] == "cjk"
+    assert one["gold"]["questions"] + one["gold_not_in_pool"] == 329
+    run = tmp_path / "run.json"
+    three = found(
+        "evaluate", "retrieval", "-i", example, "-q", QUESTIONS, "--mode", "bm25", "dense", "hybrid", "-k", "1,5,20",
+        "-o", run, "--report", tmp_path / "page",
+    )  # fmt: skip
+    assert three["modes"]["bm25"] == {key: one[key] for key in three["modes"]["bm25"]}
+    assert three["modes"]["hybrid"]["accuracy"]["1"] > three["modes"]["bm25"]["accuracy"]["1"]
+    assert three["against_bm25"]["hybrid"]["top-1"]["p"] < 0.05
+    assert "Only dense answers" in (tmp_path / "page" / "index.html").read_text("utf-8")
+    # The runs say the same as the index did, without it.
+    runs = tmp_path / "run.bm25.json", tmp_path / "run.dense.json"
+    judged = found("evaluate", "retrieval", "--run", runs[0], "-k", 1, 5, 20, "--match", "cjk")
+    assert judged["accuracy"] == one["accuracy"]
+    assert "has_answer_disagreements" not in judged
+    both = found("compare", *runs, "-k", 1, 5, 20, "--at", 5, "--match", "cjk")
+    assert both["systems"] == ["run.bm25", "run.dense"]
+    assert both["both"] + both["only_first"] + both["only_second"] + both["neither"] == 329
+    assert len(both["changed"]) == both["only_first"] + both["only_second"]
+    assert both["word_overlap"]["run.bm25"] > both["word_overlap"]["run.dense"], "BM25 finds words, dense meaning"
+    code, out, _ = mundap("compare", *runs, "--at", 5, "--match", "cjk")
+    assert code == 0
+    assert "Only run.dense" in out
+    # Candidates: what the other mode found, in this mode's order; nothing else can be found.
+    reranked = found(
+        "evaluate", "retrieval", "-i", example, "-q", QUESTIONS, "--candidates", runs[0], "--mode", "dense", "-k", 1, 20
+    )
+    assert reranked["accuracy"]["20"] <= one["accuracy"]["20"]
+
+
+def test_beir_folders_and_anyones_trec_run(example, tmp_path):
+    rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": r["id"], "text": r["question"]}) for r in rows))
+    lines = ["query-id\tcorpus-id\tscore", *(f"{r['id']}\t{r['gold']}\t1" for r in rows), "stranger\tgone.md\t1"]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(lines))
+    run = tmp_path / "run.trec"
+    direct = found("evaluate", "retrieval", "-i", example, "--beir", folder, "--mode", "bm25", "-o", run)
+    assert direct["questions"] == 330
+    assert 0.5 < direct["mrr@10"] < direct["ndcg@10"] < direct["recall@100"] < 1
+    assert 0 < direct["map"] < 1
+    assert direct["notes"][:2] == [
+        "1 judged questions are not among the questions: they count as 0",
+        "1 of 151 relevant documents are not in the index",
+    ]
+    by_run = found("evaluate", "retrieval", "--run", run, "--qrels", folder / "qrels" / "test.tsv")
+    for name in ("ndcg@10", "mrr@10", "recall@100", "map"):
+        assert by_run[name] == direct[name]
+    # and as trec_eval sees the file we wrote
+    import pytrec_eval
+
+    qrels = {r["id"]: {r["gold"]: 1} for r in rows}
+    with run.open() as file:
+        theirs = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "map"}).evaluate(pytrec_eval.parse_run(file))
+    assert sum(v["ndcg_cut_10"] for v in theirs.values()) / 330 == pytest.approx(direct["ndcg@10"], abs=1e-5)
+    # MS MARCO's form of the same
+    (tmp_path / "queries.tsv").write_text("\n".join(f"{r['id']}\t{r['question']}" for r in rows))
+    (tmp_path / "qrels.txt").write_text("\n".join(f"{r['id']} 0 {r['gold']} 1" for r in rows))
+    marco = found(
+        "evaluate",
+        "retrieval",
+        "-i",
+        example,
+        "-q",
+        tmp_path / "queries.tsv",
+        "--qrels",
+        tmp_path / "qrels.txt",
+        "--mode",
+        "bm25",
+    )
+    assert marco["ndcg@10"] == pytest.approx(direct["ndcg@10"] * 330 / 329, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["evaluate", "retrieval"], "nothing to measure"),
+        (["evaluate", "retrieval", "--beir", "b", "-q", "x"], "--beir has questions"),
+        (["evaluate", "retrieval", "--run", "r", "--mode", "bm25"], "--run judges"),
+        (["evaluate", "retrieval", "--run", "r", "-k"], "requires an argument"),
+        (["data", "make", "-q", "x", "-o", "out"], "cannot tell the format"),
+        (["data", "make", "-q", "x.json", "-o", "x.json"], "one of the files to read"),
+    ],
+)
+def test_wrong_usage_is_explained(arguments, message, tmp_path):
+    code, out, err = mundap(*arguments, cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["data", "check", "none.json"], "no such file"),
+        (["compare", "none", "none2"], "no such file"),
+        (["evaluate", "retrieval", "--beir", "."], "no qrels/test.tsv"),
+        (["evaluate", "retrieval", "--run", "run", "--qrels", "empty"], "no judgements"),
+        (["compare", "run", "run"], "does not say what is right"),
+    ],
+)
+def test_missing_and_empty_files(arguments, message, tmp_path):
+    (tmp_path / "run").write_text("1 Q0 d 1 1.0 x\n")
+    (tmp_path / "empty").write_text("")
+    code, out, err = mundap(*arguments, cwd=tmp_path)
+    assert code in (1, 2)
+    assert message in err
