@@ -26,6 +26,7 @@ def main() -> None:
     size = os.environ.get("MUNDAP_BENCH_SCALE", "100000")
     run("scale.py", "-n", size)
     run("start.py", str(RUNS / f"index-scale-{size}"))
+    run("evaluation.py", *(["--pyserini", str(lucene)] if lucene.exists() else []))
 
 
 if __name__ == "__main__":

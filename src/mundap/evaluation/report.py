@@ -3,6 +3,7 @@
 import html
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from mundap.version import __version__
 
 _COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#be185d")
 _SHOWN = 100  # questions of each list
+_LONGEST = 1200  # characters of a passage
+_MARKED = 50  # answers that are highlighted
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 52, 44, 110, 16
 
 _STYLE = """
@@ -180,11 +183,20 @@ def _case_of(question: str, answers: Sequence[str], rows: Sequence[tuple[str, in
     wanted = ", ".join(map(_text, answers[:5]))
     body = "".join(
         f"<div class=passage><small>{_text(what)} rank {rank}{_shared(question, context)}</small><br>"
-        f"<b>{_text(context.title)}</b> {_text(context.text[:1200]) or _text(context.id)}</div>"
+        f"<b>{_text(context.title)}</b> {_marked(context.text[:_LONGEST], answers) or _text(context.id)}</div>"
         for what, rank, context in rows
         if context is not None
     )
     return f"<details><summary>{_text(question)} <small>{wanted}</small></summary>{body}</details>"
+
+
+def _marked(text: str, answers: Sequence[str]) -> str:
+    """The passage with the answers in it highlighted, as far as they stand there letter by letter."""
+    wanted = [re.escape(answer.strip()) for answer in sorted(answers, key=len, reverse=True)[:_MARKED]]
+    if not wanted:
+        return _text(text)
+    parts = re.split(rf"\b({'|'.join(wanted)})\b", text, flags=re.IGNORECASE)
+    return "".join(f"<mark>{_text(part)}</mark>" if number % 2 else _text(part) for number, part in enumerate(parts))
 
 
 def _shared(question: str, context: Context) -> str:
