@@ -111,7 +111,7 @@ def test_beir_folders_and_anyones_trec_run(example, tmp_path):
     assert 0 < direct["map"] < 1
     assert direct["notes"][:2] == [
         "1 judged questions are not among the questions: they count as 0",
-        "1 of 151 relevant documents are not in the index",
+        "1 of 151 relevant ids are not in the index",
     ]
     by_run = found("evaluate", "retrieval", "--run", run, "--qrels", folder / "qrels" / "test.tsv")
     for name in ("ndcg@10", "mrr@10", "recall@100", "map"):

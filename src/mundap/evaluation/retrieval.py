@@ -187,13 +187,16 @@ class _Job:
         strangers = sum(name not in asked for name in qrels)
         self.doubt(strangers, "judged questions are not among the questions: they count as 0")
         relevant = {name for judged in qrels.values() for name, grade in judged.items() if grade >= task.level}
-        lost = sum(not self._index.passages_of(name) for name in relevant)
-        self.doubt(lost, f"of {len(relevant):,} relevant documents are not in the index")
+        documents = sum(bool(self._index.passages_of(name)) for name in relevant)
+        passages = sum(self._index.passage(name) is not None for name in relevant)
+        # Judgements speak of documents, or else of the passages they were cut into.
+        by_document = documents >= passages
+        self.doubt(len(relevant) - max(documents, passages), f"of {len(relevant):,} relevant ids are not in the index")
         chosen = [question for question in asked.values() if question.id in qrels]
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:
-                results = self._results(chosen, mode, by_document=True)
+                results = self._results(chosen, mode, by_document)
                 systems.append(by_qrels(mode, qrels, results, *options, self._lookup, watch))
         return systems
 
