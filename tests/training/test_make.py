@@ -82,6 +82,17 @@ def test_what_is_dropped_and_why(pool):
     assert (report.questions, report.kept, report.dropped.total(), len(report.skipped)) == (7, 1, 6, 1)
 
 
+def test_questions_of_a_test_set_are_left_out(pool):
+    report = Report()
+    questions = [
+        Question("a", "What is the capital of France?", ("Paris",)),
+        Question("b", "Paris is where?", ("France",)),
+    ]
+    examples = list(make(pool, questions, Recipe(), report, excluded={"what is capital of france"}))
+    assert [example.question.id for example in examples] == ["b"]
+    assert report.dropped == {"the question stands in an excluded file": 1}
+
+
 def test_the_same_seed_the_same_file_whatever_the_order(pool):
     questions = [Question(str(n), f"Which king is in film {n}?", ("king",)) for n in range(3)]
     questions = [*questions, Question("p", "What is the capital of France?", ("Paris",))]

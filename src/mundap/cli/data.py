@@ -46,6 +46,8 @@ def data() -> None:
 @click.option("--duplicate", type=click.FloatRange(0, 1, min_open=True), default=0.7, show_default=True,
               help="A passage that shares this much of its text with a positive is no negative.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Of the random negatives.")
+@click.option("--exclude", multiple=True, metavar="FILE", help="Leave out the questions of this file, such as a "
+              "test set (repeatable).")  # fmt: skip
 @click.option("--dropped", metavar="FILE", help="Write the questions that were left out, and why, as JSON lines.")
 @shared.JSON
 def make(
@@ -55,6 +57,7 @@ def make(
     out: str,
     form_out: str | None,
     match: str,
+    exclude: tuple[str, ...],
     dropped: str | None,
     as_json: bool,
     **options: Any,
@@ -77,6 +80,7 @@ def make(
     from mundap import questions
     from mundap.disk import disk_errors, replacing
     from mundap.index.index import Index
+    from mundap.text.scores import normalize
     from mundap.training import formats
     from mundap.training.make import Report
     from mundap.training.make import make as examples
@@ -85,6 +89,7 @@ def make(
     if Path(out).resolve() in {Path(path).resolve() for path in paths}:
         raise UsageError(f"{out} is one of the files to read: write to another")
     mode = questions.choose_match(paths[0], form) if match == "auto" else match
+    excluded = {normalize(question.text) for path in exclude for question in questions.read_all(path)[0]}
     report = Report()
     with ExitStack() as stack:
         index = Index(index_path)
@@ -92,7 +97,7 @@ def make(
         write = stack.enter_context(formats.writing(out, form_out))
         asked = (found for path in paths for found in questions.read(path, form))
         stream = shared.counted(asked, "making", "questions")
-        for example in examples(index, stream, _recipe(mode, options), report, tell):
+        for example in examples(index, stream, _recipe(mode, options), report, tell, excluded):
             write(example)
     _tell_made(report, out, mode, as_json)
     return 3 if report.skipped else 0

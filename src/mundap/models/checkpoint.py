@@ -36,7 +36,7 @@ class TextEncoder(torch.nn.Module):
         super().__init__()
         self.network = network
         self.recipe = recipe
-        self._typed = "token_type_ids" in inspect.signature(network.forward).parameters  # MPNet has none
+        self._typed = takes_types(network)
 
     def forward(self, input_ids: Any) -> Any:
         """Vectors for a batch of texts of the same length."""
@@ -49,8 +49,22 @@ class TextEncoder(torch.nn.Module):
         return torch.nn.functional.normalize(vector, dim=-1) if self.recipe.normalized else vector
 
 
-def load(folder: Path) -> tuple[TextEncoder, Any, Recipe]:
-    """The encoder, its fast tokenizer and its recipe; its own pooling obeyed, no missing weights accepted."""
+def load(folder: Path, role: str = "question") -> tuple[TextEncoder, Any, Recipe]:
+    """The encoder, its fast tokenizer and its recipe, ready to encode."""
+    network, tokenizer, recipe = open_network(folder, role, "eager")
+    encoder = TextEncoder(network, recipe)
+    encoder.eval()
+    return encoder, tokenizer, recipe
+
+
+def open_network(folder: Path, role: str, attention: str) -> tuple[Any, Any, Recipe]:
+    """A checkpoint's network, its fast tokenizer and its recipe; no missing weights are accepted.
+
+    Args:
+        folder: A Hugging Face, sentence-transformers or DPR directory.
+        role: `question` or `passage`: which tower of a pair is wanted.
+        attention: Which of the library's implementations to use.
+    """
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} has no config.json: give the folder of a Hugging Face checkpoint")
     recipe = read_recipe(folder)
@@ -60,7 +74,7 @@ def load(folder: Path) -> tuple[TextEncoder, Any, Recipe]:
             f"{folder}: {architecture} cannot be exported yet, only plain and sentence-transformers models"
         )
     network, report = transformers.AutoModel.from_pretrained(
-        folder, attn_implementation="eager", output_loading_info=True, local_files_only=True
+        folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
     )
     missing = [key for key in report["missing_keys"] if "pooler" not in key and "position_ids" not in key]
     if missing:
@@ -68,9 +82,12 @@ def load(folder: Path) -> tuple[TextEncoder, Any, Recipe]:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.is_fast:
         raise ModelError(f"{folder} has no fast tokenizer (tokenizer.json), which the run time needs")
-    encoder = TextEncoder(network, recipe)
-    encoder.eval()
-    return encoder, tokenizer, recipe
+    return network, tokenizer, recipe
+
+
+def takes_types(network: Any) -> bool:
+    """Whether a network wants token types (BERT does, MPNet has none)."""
+    return "token_type_ids" in inspect.signature(network.forward).parameters
 
 
 def read_recipe(folder: Path) -> Recipe:

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from mundap.index.gold import find_gold
 from mundap.index.index import MAX_QUESTION, Index
 from mundap.records import Context, Example, Passage, Question, Skipped
 from mundap.text.answers import Mode
+from mundap.text.scores import normalize
 from mundap.training.negatives import Counts, Miner
 from mundap.training.positives import Evidence, choose, search_text
 
@@ -21,6 +22,7 @@ _MOST_POSITIVES = 10
 _NOT_IN_POOL = "no passage of the pool is the gold passage and has the answer in it"
 _NO_ANSWER = "neither an answer nor a gold passage"
 _REPEATED = "the same question and answers again"
+_EXCLUDED = "the question stands in an excluded file"
 _LONG = f"the question is longer than {MAX_QUESTION:,} characters"
 
 Watcher = Callable[[int], None]
@@ -103,6 +105,7 @@ def make(
     recipe: Recipe,
     report: Report,
     dropped: Callable[[Question, str], None] = lambda question, why: None,
+    excluded: Collection[str] = (),
 ) -> Iterator[Example]:
     """Yield an example for each question that has a passage to learn from.
 
@@ -112,11 +115,12 @@ def make(
         recipe: How.
         report: Filled in on the way.
         dropped: Told of each question that is left out, and why.
+        excluded: Questions, normalised by `normalize`, that must not be trained on: those of test sets.
     """
     started = time.monotonic()
     miner = Miner(index, recipe.counts, recipe.match, recipe.duplicate, recipe.seed)
     asked = recipe.counts.bm25 + recipe.counts.tfidf + recipe.counts.dense
-    stream = _usable(questions, report, dropped)
+    stream = _usable(questions, report, dropped, excluded)
     while batch := list(itertools.islice(stream, _BATCH)):
         kept: list[Question] = []
         positives: list[tuple[Context, ...]] = []
@@ -141,7 +145,10 @@ def make(
 
 
 def _usable(
-    questions: Iterable[Question | Skipped], report: Report, dropped: Callable[[Question, str], None]
+    questions: Iterable[Question | Skipped],
+    report: Report,
+    dropped: Callable[[Question, str], None],
+    excluded: Collection[str],
 ) -> Iterator[Question]:
     seen: set[bytes] = set()
     for found in questions:
@@ -159,6 +166,8 @@ def _usable(
             why = _LONG
         elif not found.answers and not found.gold:
             why = _NO_ANSWER
+        elif excluded and normalize(found.text) in excluded:
+            why = _EXCLUDED
         if why:
             report.dropped[why] += 1
             dropped(found, why)

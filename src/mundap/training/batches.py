@@ -1,0 +1,303 @@
+"""Examples into batches: the same ones, in the same order, for the same seed, from any step on.
+
+A batch is a matter of the whole run, not of one process: each process takes its part of it.
+"""
+
+import json
+import queue
+import random
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mundap.errors import MundapError
+from mundap.records import Context, Example, Skipped
+from mundap.text.answers import Mode, has_answer
+from mundap.training import formats
+from mundap.training.recipe import DataSet, Recipe
+
+_AHEAD = 3  # batches prepared before they are needed
+_WINDOW = 32  # batches among which lengths are sorted: enough to save padding, too few to bias anything
+
+
+class ExampleFile:
+    """Examples by number, of which only the places are in memory.
+
+    Args:
+        data: The file.
+        scratch: Where a file that cannot be read by number (a JSON array, a compressed file) is rewritten.
+    """
+
+    def __init__(self, data: DataSet, scratch: Path) -> None:
+        self.label = data.label
+        self.weight = data.weight
+        self.dropped = 0
+        self._path = Path(data.path)
+        if formats.detect(data.path) not in ("dpr-jsonl", "tevatron") or _is_packed(self._path):
+            self._path = _as_lines(data, scratch)
+        self._places = self._scan()
+        if not len(self._places):
+            raise MundapError(f"{data.path}: no usable example in it. `mundap data check` says why.")
+
+    def _scan(self) -> np.ndarray:
+        """The first byte of every row that can be trained on."""
+        places, start = [], 0
+        with self._path.open("rb") as file:
+            for line in file:
+                if line.strip():
+                    if isinstance(_example(line, 0), Example):
+                        places.append((start, len(line)))
+                    else:
+                        self.dropped += 1
+                start += len(line)
+        return np.array(places, np.int64).reshape(-1, 2)
+
+    @cached_property
+    def _file(self) -> Any:
+        return self._path.open("rb")
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, number: int) -> Example:
+        start, length = self._places[number].tolist()
+        self._file.seek(start)
+        found = _example(self._file.read(length), number)
+        assert isinstance(found, Example)
+        return found
+
+    def size(self, number: int) -> int:
+        """Roughly how long an example is, without reading it."""
+        return int(self._places[number, 1])
+
+
+def _example(line: bytes, number: int) -> Example | Skipped:
+    try:
+        return formats.example(json.loads(line), number, "")
+    except (ValueError, RecursionError):
+        return Skipped("", "not JSON")
+
+
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{"
+
+
+def _as_lines(data: DataSet, scratch: Path) -> Path:
+    path = scratch / f"{data.label}.jsonl"
+    if not path.exists():
+        with formats.writing(path, "dpr-jsonl") as write:
+            for found in formats.read_examples(data.path):
+                if isinstance(found, Example):
+                    write(found)
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The part of a batch that one process encodes, and what all must know of the whole.
+
+    Attributes:
+        questions: Token ids of this process's questions.
+        passages: Token ids of this process's passages: its positives, then its negatives.
+        targets: For every question of the whole batch the number of its positive among all passages.
+        left_out: Questions x passages of the whole batch: True where a passage is no negative.
+        epoch: Counted from 0.
+        examples: Questions in the whole batch.
+    """
+
+    questions: list[list[int]]
+    passages: list[list[int]]
+    targets: np.ndarray
+    left_out: np.ndarray
+    epoch: int
+    examples: int
+
+
+class Batches:
+    """All batches of a run.
+
+    Args:
+        sets: The training files.
+        recipe: Sizes, negatives, lengths, seed.
+        tokenize: Question and passage texts to token ids.
+        rank: This process.
+        world: How many there are.
+    """
+
+    def __init__(
+        self, sets: Sequence[ExampleFile], recipe: Recipe, tokenize: Any, rank: int = 0, world: int = 1
+    ) -> None:
+        if recipe.batch % world:
+            raise MundapError(f"a batch of {recipe.batch} cannot be divided among {world} processes")
+        self._sets = sets
+        self._recipe = recipe
+        self._tokenize = tokenize
+        self._rank, self._world = rank, world
+
+    @property
+    def an_epoch(self) -> int:
+        """Batches in an epoch. The last examples of an epoch that do not fill a batch are left out of it."""
+        total = sum(self._taken(one, 0) for one in self._sets)
+        if total < self._recipe.batch:
+            raise MundapError(f"{total} examples do not fill a batch of {self._recipe.batch}: make it smaller")
+        return total // self._recipe.batch
+
+    @staticmethod
+    def _taken(one: ExampleFile, epoch: int) -> int:
+        return round(len(one) * one.weight)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        """(set, example) of every place in an epoch, batch after batch."""
+        chance = np.random.default_rng([self._recipe.seed, epoch])
+        rows = []
+        for number, one in enumerate(self._sets):
+            whole, rest = divmod(self._taken(one, epoch), len(one))
+            chosen = np.concatenate([np.arange(len(one))] * whole + [chance.permutation(len(one))[:rest]])
+            rows.append(np.stack([np.full(len(chosen), number), chosen], axis=1))
+        order = np.concatenate(rows)
+        chance.shuffle(order)
+        size = self._recipe.batch
+        order = order[: len(order) // size * size]
+        if self._recipe.group:
+            lengths = np.array([self._sets[a].size(b) for a, b in order.tolist()])
+            parts = []
+            for start in range(0, len(order), size * _WINDOW):
+                part = np.arange(start, min(start + size * _WINDOW, len(order)))
+                sorted_part = part[np.argsort(lengths[part], kind="stable")]
+                parts.append(chance.permutation(sorted_part.reshape(-1, size)).reshape(-1))
+            order = order[np.concatenate(parts)]
+        return np.asarray(order)
+
+    def since(self, step: int) -> Generator[Batch]:
+        """Batches from a step on, for ever, prepared by a thread of their own."""
+        ready: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
+        gone = threading.Event()
+
+        def prepare() -> None:
+            try:
+                for batch in self._from(step):
+                    while not gone.is_set():
+                        try:
+                            ready.put(batch, timeout=0.5)
+                            break
+                        except queue.Full:
+                            continue
+                    if gone.is_set():
+                        return
+            except BaseException as error:
+                ready.put(error)
+
+        threading.Thread(target=prepare, daemon=True, name="batches").start()
+        try:
+            while True:
+                batch = ready.get()
+                if isinstance(batch, BaseException):
+                    raise batch
+                yield batch
+        finally:
+            gone.set()
+
+    def _from(self, step: int) -> Iterator[Batch]:
+        per_epoch = self.an_epoch
+        while True:
+            epoch, first = divmod(step, per_epoch)
+            order = self._order(epoch).reshape(per_epoch, self._recipe.batch, 2)
+            for number in range(first, per_epoch):
+                yield self._batch(order[number].tolist(), epoch)
+            step = (epoch + 1) * per_epoch
+
+    def _batch(self, places: list[list[int]], epoch: int) -> Batch:
+        examples = [self._sets[a][b] for a, b in places]
+        chosen = [self._negatives(example, epoch, place) for example, place in zip(examples, places, strict=True)]
+        share = len(examples) // self._world
+        columns: list[Context] = []  # all passages of the whole batch, in the order the processes hold them
+        owners: list[int] = []
+        targets = np.zeros(len(examples), np.int64)
+        mine: range = range(0)
+        for rank in range(self._world):
+            rows = range(rank * share, (rank + 1) * share)
+            begin = len(columns)
+            for row in rows:
+                targets[row] = len(columns)
+                columns.append(examples[row].positives[0])
+                owners.append(row)
+            for row in rows:
+                columns += chosen[row]
+                owners += [row] * len(chosen[row])
+            if rank == self._rank:
+                mine = range(begin, len(columns))
+        own = range(self._rank * share, (self._rank + 1) * share)
+        return Batch(
+            self._tokenize.questions([examples[row].question.text for row in own]),
+            self._tokenize.passages([(columns[n].title, columns[n].text) for n in mine]),
+            targets,
+            left_out(examples, columns, owners, targets, self._recipe),
+            epoch,
+            len(examples),
+        )
+
+    def _negatives(self, example: Example, epoch: int, place: list[int]) -> list[Context]:
+        """Which negatives of an example are used this time."""
+        chance = random.Random(f"{self._recipe.seed} {epoch} {place}")  # noqa: S311
+        hard, others = list(example.hard), list(example.negatives)
+        chance.shuffle(hard)
+        chance.shuffle(others)
+        return hard[: self._recipe.hard] + others[: self._recipe.random]
+
+
+def left_out(
+    examples: Sequence[Example], columns: Sequence[Context], owners: Sequence[int], targets: np.ndarray, recipe: Recipe
+) -> np.ndarray:
+    """Which passages of a batch are no negatives of which questions.
+
+    Without in-batch negatives: all but its own. With masking: the positive itself again, and any other passage
+    that contains an answer.
+    """
+    rows = np.arange(len(examples))
+    owned = np.array(owners)
+    result = np.zeros((len(examples), len(columns)), bool)
+    if not recipe.in_batch:
+        result = owned[None, :] != rows[:, None]
+    if recipe.mask:
+        texts = [" ".join(column.text.split()) for column in columns]
+        for row, example in enumerate(examples):
+            right = {" ".join(one.text.split()) for one in example.positives}
+            for column, text in enumerate(texts):
+                if not result[row, column]:
+                    result[row, column] = text in right or _holds(text, example, recipe.match)
+    result[rows, targets] = False
+    return result
+
+
+def _holds(text: str, example: Example, match: Mode) -> bool:
+    return has_answer(text, example.question.answers, match)
+
+
+class Tokens:
+    """Texts to token ids, cut to their lengths, as the run time does it."""
+
+    def __init__(self, tokenizer: Any, recipe: Recipe) -> None:
+        self._raw = tokenizer.backend_tokenizer
+        self._raw.no_padding()
+        self._lengths = recipe.question_length, recipe.passage_length
+        self.pad = int(tokenizer.pad_token_id or 0)
+        self._lock = threading.Lock()
+
+    def questions(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of questions; only the right single quote is changed."""
+        return self._encode([text.replace("\u2019", "'") for text in texts], self._lengths[0])
+
+    def passages(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """Token ids of (title, text) pairs."""
+        return self._encode([(title, text) if title else text for title, text in pairs], self._lengths[1])
+
+    def _encode(self, texts: Sequence[Any], length: int) -> list[list[int]]:
+        with self._lock:
+            self._raw.enable_truncation(length, strategy="longest_first")
+            return [encoding.ids for encoding in self._raw.encode_batch(list(texts))]

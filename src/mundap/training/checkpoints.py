@@ -1,0 +1,144 @@
+"""The state of a run on disk: weights, optimizer, position, chance. Whole or not there; never a pickle."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from safetensors.torch import save as serialize
+
+from mundap.disk import checksum, disk_errors, sync_folder
+from mundap.errors import MundapError
+
+_KEPT = 2
+_STATE = "state.json"
+
+
+def save(folder: Path, step: int, model: Any, optimizer: Any, chance: Any, facts: dict[str, Any]) -> None:
+    """Write a checkpoint to the side and rename it into place; older ones are swept away then.
+
+    Args:
+        folder: Of all checkpoints of a run.
+        step: Steps done.
+        model: Whose weights.
+        optimizer: Whose moments.
+        chance: The state of the random numbers of every process, a row each.
+        facts: Anything else that can be JSON.
+    """
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        made = folder / f".step-{step:08d}.tmp"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        try:
+            _save(made / "model.safetensors", _weights(model))
+            _save(made / "optimizer.safetensors", _moments(model, optimizer))
+            _save(made / "chance.safetensors", {"chance": chance})
+            sums = {path.name: checksum(path) for path in sorted(made.iterdir())}
+            with (made / _STATE).open("w") as file:
+                json.dump({"step": step, "sha256": sums, **facts}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(made)
+            final = folder / f"step-{step:08d}"
+            shutil.rmtree(final, ignore_errors=True)
+            made.rename(final)
+            sync_folder(folder)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+    for old in sorted(folder.glob("step-*"))[:-_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def newest(folder: Path) -> Path | None:
+    """The last checkpoint that is whole."""
+    for path in sorted(folder.glob("step-*"), reverse=True):
+        try:
+            facts = json.loads((path / _STATE).read_text())
+            if all(checksum(path / name) == wanted for name, wanted in facts["sha256"].items()):
+                return path
+        except (OSError, ValueError, KeyError):
+            continue
+    return None
+
+
+def load(path: Path, model: Any, optimizer: Any) -> tuple[dict[str, Any], Any]:
+    """Put a checkpoint's state back; gives its facts and the state of the random numbers.
+
+    Raises:
+        MundapError: It is of another model.
+    """
+    load_weights(path / "model.safetensors", model)
+    moments = load_file(path / "optimizer.safetensors")
+    names = dict(_named(model))
+    state: dict[int, dict[str, Any]] = {}
+    groups = optimizer.state_dict()["param_groups"]
+    numbers = {id(parameter): number for number, parameter in enumerate(_in_order(optimizer))}
+    for key, value in moments.items():
+        name, _, part = key.rpartition("::")
+        number = numbers.get(id(names.get(name)))
+        if number is None:
+            raise MundapError(f"{path} is of another model: it has {name}")
+        state.setdefault(number, {})[part] = value
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    return json.loads((path / _STATE).read_text()), load_file(path / "chance.safetensors")["chance"]
+
+
+def save_weights(path: Path, model: Any) -> None:
+    """Weights alone, replaced atomically."""
+    temporary = path.with_name(path.name + ".tmp")
+    with disk_errors(path):
+        _save(temporary, _weights(model))
+        temporary.replace(path)
+        sync_folder(path.parent)
+
+
+def load_weights(path: Path, model: Any) -> None:
+    """Weights alone, put back.
+
+    Raises:
+        MundapError: They are of another model.
+    """
+    weights = load_file(path)
+    names = dict(_named(model))
+    if set(weights) != set(names):
+        odd = sorted(set(weights) ^ set(names))[:3]
+        raise MundapError(f"{path} is of another model: {', '.join(odd)}. Start a new run in another folder.")
+    with torch.no_grad():
+        for name, parameter in names.items():
+            if parameter.shape != weights[name].shape:
+                raise MundapError(f"{path} is of another model: {name} has another shape")
+            parameter.copy_(weights[name])
+
+
+def _named(model: Any) -> list[tuple[str, Any]]:
+    """Parameters by name, each once: the towers may be one network."""
+    return list(model.named_parameters())
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    return {name: parameter.detach().cpu().contiguous() for name, parameter in _named(model)}
+
+
+def _moments(model: Any, optimizer: Any) -> dict[str, Any]:
+    found = {}
+    for name, parameter in _named(model):
+        for part, value in optimizer.state.get(parameter, {}).items():
+            tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
+            found[f"{name}::{part}"] = tensor.detach().cpu().contiguous()
+    return found
+
+
+def _in_order(optimizer: Any) -> list[Any]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _save(path: Path, tensors: dict[str, Any]) -> None:
+    with path.open("wb") as file:  # not the library's own writing, whose errors are not the system's
+        file.write(serialize(tensors))
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,251 @@
+"""Recipes: everything a training run is made of, in one record, from a TOML file and from flags."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from mundap.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A file of training examples.
+
+    Attributes:
+        path: Any file that `mundap data check` accepts.
+        name: What it is called in logs; the file's name by default.
+        weight: How often each example is seen in an epoch; .5 takes half of them, a different half each epoch.
+    """
+
+    path: str
+    name: str = ""
+    weight: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """Its name, or its file's."""
+        return self.name or Path(self.path).name.split(".", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a dual encoder is trained. The defaults are DPR's, scaled to one machine.
+
+    Attributes:
+        train: What to learn from.
+        dev: What to validate on.
+        out: The folder of the run: checkpoints, log, report, and the model.
+        start: A checkpoint to start from (Hugging Face, sentence-transformers, DPR).
+        passage_start: Another one for the passage tower.
+        towers: `shared`: one network for both; `two`: one each.
+        freeze: A tower that does not learn (with two towers), as ORQA's passage encoder.
+        pooling: `auto` is the checkpoint's own.
+        projection: The size of a linear layer on top; 0 for none.
+        similarity: `dot`, `cosine` or `l2` (the negative squared distance).
+        temperature: Scores are divided by it.
+        loss: `nll` or `triplet`.
+        margin: Of the triplet loss.
+        in_batch: Whether other questions' passages are negatives.
+        hard: Hard negatives a question, drawn anew each epoch.
+        random: Random negatives a question, from the example's own list.
+        mask: Leave out negatives of the batch that are the positive, or contain the answer.
+        match: How answers are looked for, for that.
+        batch: Questions a step, over all processes.
+        accumulate: Batches a step of the optimizer.
+        epochs: How often the data is gone through.
+        steps: At most so many steps of the optimizer; 0 for no limit.
+        rate: The highest learning rate.
+        warmup: The share of the steps in which it rises.
+        decay: `linear` to zero, or `constant`.
+        weight_decay: Of AdamW.
+        dropout: In place of the checkpoint's own; negative keeps that.
+        clip: The largest norm of the gradient.
+        precision: `fp32`, or on a GPU `bf16` or `fp16`.
+        cache: Texts that are in memory at a time (gradient caching); 0 keeps the whole batch.
+        recompute: Trade time for memory inside the network (gradient checkpointing).
+        question_length: The most tokens of a question.
+        passage_length: The most tokens of a passage.
+        group: Put passages of like length into a batch.
+        validate: Steps between validations; 0: at the end of each epoch.
+        checkpoint: Minutes between checkpoints.
+        metric: What decides which checkpoint is best: `nll`, `rank`, or `top1`, `top5`, `top20`.
+        patience: Validations without improvement before it stops; 0 for never.
+        dev_limit: Questions of each dev set.
+        average: Blend the best weights with those it started from: this share of the start.
+        seed: Of everything random.
+    """
+
+    train: tuple[DataSet, ...] = ()
+    dev: tuple[DataSet, ...] = ()
+    out: str = ""
+    start: str = ""
+    passage_start: str = ""
+    towers: Literal["shared", "two"] = "shared"
+    freeze: Literal["", "question", "passage"] = ""
+    pooling: Literal["auto", "cls", "mean"] = "auto"
+    projection: int = 0
+    similarity: Literal["dot", "cosine", "l2"] = "dot"
+    temperature: float = 1.0
+    loss: Literal["nll", "triplet"] = "nll"
+    margin: float = 1.0
+    in_batch: bool = True
+    hard: int = 1
+    random: int = 0
+    mask: bool = True
+    match: Literal["string", "regex", "cjk"] = "string"
+    batch: int = 32
+    accumulate: int = 1
+    epochs: int = 3
+    steps: int = 0
+    rate: float = 2e-5
+    warmup: float = 0.1
+    decay: Literal["linear", "constant"] = "linear"
+    weight_decay: float = 0.01
+    dropout: float = -1.0
+    clip: float = 2.0
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    cache: int = 0
+    recompute: bool = False
+    question_length: int = 64
+    passage_length: int = 256
+    group: bool = True
+    validate: int = 0
+    checkpoint: float = 5.0
+    metric: Literal["nll", "rank", "top1", "top5", "top20"] = "rank"
+    patience: int = 0
+    dev_limit: int = 1000
+    average: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("batch", 1),
+            ("accumulate", 1),
+            ("epochs", 1),
+            ("question_length", 4),
+            ("passage_length", 8),
+        ):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} = {getattr(self, name)}: at least {least}")
+        for name in ("rate", "temperature", "clip"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} = {getattr(self, name)}: it must be greater than 0")
+        if not 0 <= self.warmup < 1 or not 0 <= self.average < 1:
+            raise UsageError("warmup and average are shares: from 0 up to, not including, 1")
+        if self.freeze and self.towers == "shared":
+            raise UsageError("freeze needs two towers: a frozen shared network would not learn at all")
+        if not self.in_batch and not self.hard and not self.random:
+            raise UsageError("no negatives: set in_batch, hard or random")
+        if any(one.weight <= 0 for one in self.train):
+            raise UsageError("the weight of a training set must be greater than 0")
+
+
+def load(path: str | Path | None, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe from a TOML file, changed by flags. Paths in it are relative to the file.
+
+    Raises:
+        UsageError: A key is unknown (the nearest known one is named) or a value does not fit.
+    """
+    facts: dict[str, Any] = {}
+    base = Path()
+    if path is not None:
+        base = Path(path).parent
+        try:
+            facts = tomllib.loads(Path(path).read_text("utf-8"))
+        except FileNotFoundError:
+            raise UsageError(f"{path}: no such file") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: {error}") from None
+    recipe = _from_facts(facts, str(path), base)
+    return _from_facts({}, "", Path(), recipe, overrides or {})
+
+
+def _from_facts(
+    facts: Mapping[str, Any],
+    where: str,
+    base: Path,
+    recipe: Recipe | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Recipe:
+    values = dict(overrides) if overrides is not None else dict(facts)
+    hints = get_type_hints(Recipe)
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in hints:
+            near = difflib.get_close_matches(key, hints, 1)
+            hint = f" Did you mean {near[0]}?" if near else f" The keys are: {', '.join(hints)}."
+            raise UsageError(f"{where + ': ' if where else ''}unknown key {key!r}.{hint}")
+        checked[key] = _fitting(key, value, hints[key], base)
+    if recipe is not None:
+        return replace(recipe, **checked)
+    for key in ("start", "passage_start", "out"):
+        if checked.get(key):
+            checked[key] = _resolved(checked[key], base)
+    return Recipe(**checked)
+
+
+def _fitting(key: str, value: Any, kind: Any, base: Path) -> Any:
+    """The value as the field wants it; text from the command line becomes a number or a truth."""
+    if get_origin(kind) is tuple:
+        rows = value if isinstance(value, list | tuple) else [value]
+        return tuple(_data_set(key, row, base) for row in rows)
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise UsageError(f"{key} = {value!r}: choose one of {', '.join(map(repr, get_args(kind)))}")
+        return value
+    if kind is bool and str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    if kind in (int, float) and not isinstance(value, bool):
+        try:
+            number = kind(value)
+            if number == float(value):
+                return number
+        except (TypeError, ValueError):
+            pass
+    if kind is str and isinstance(value, str):
+        return value
+    raise UsageError(f"{key} = {value!r}: expected {kind.__name__}")
+
+
+def _data_set(key: str, row: Any, base: Path) -> DataSet:
+    if isinstance(row, DataSet):
+        return row
+    if isinstance(row, str):
+        row = {"path": row}
+    known = {one.name for one in fields(DataSet)}
+    if not isinstance(row, dict) or "path" not in row or set(row) - known:
+        raise UsageError(f"{key}: each is a path, or a table with the keys {', '.join(sorted(known))}")
+    try:
+        return DataSet(_resolved(str(row["path"]), base), str(row.get("name", "")), float(row.get("weight", 1.0)))
+    except (TypeError, ValueError):
+        raise UsageError(f"{key}: weight {row.get('weight')!r} is not a number") from None
+
+
+def _resolved(path: str, base: Path) -> str:
+    return str(base / Path(path).expanduser()) if str(base) != "." else str(Path(path).expanduser())
+
+
+def dump(recipe: Recipe) -> str:
+    """The whole recipe as TOML, to be kept beside what it made."""
+    lines: list[str] = []
+    tables: list[str] = []
+    for one in fields(recipe):
+        value = getattr(recipe, one.name)
+        if isinstance(value, tuple):
+            for row in value:
+                cells = (f"{part.name} = {_toml(getattr(row, part.name))}" for part in fields(row))
+                tables.append(f"\n[[{one.name}]]\n" + "\n".join(cells))
+        else:
+            lines.append(f"{one.name} = {_toml(value)}")
+    return "\n".join([*lines, *tables]) + "\n"
+
+
+def _toml(value: Any) -> str:
+    import json
+
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -1,0 +1,147 @@
+"""The dual encoder as torch sees it: one or two towers from texts to vectors, and their similarity."""
+
+from pathlib import Path
+from typing import Any
+
+from mundap.errors import ExtraMissing, ModelError
+from mundap.models import checkpoint
+from mundap.training.recipe import Recipe
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    raise ExtraMissing("training", "train") from error
+
+_WASTE = 0.15  # of the tokens of a chunk may be padding
+_LEAST = 8  # texts in a chunk, whatever their lengths
+
+
+class Tower(nn.Module):
+    """A network with pooling and, if wanted, a projection."""
+
+    def __init__(self, network: Any, pooling: str, projection: int = 0) -> None:
+        super().__init__()
+        self.network = network
+        self.pooling = pooling
+        self.projection = nn.Linear(network.config.hidden_size, projection) if projection else None
+        self._typed = checkpoint.takes_types(network)
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+        return int(self.projection.out_features if self.projection else self.network.config.hidden_size)
+
+    def forward(self, ids: Any, mask: Any) -> Any:
+        """Vectors of a padded batch; all token types are 0, as in the papers' models."""
+        types = {"token_type_ids": torch.zeros_like(ids)} if self._typed else {}
+        states = self.network(input_ids=ids, attention_mask=mask, **types).last_hidden_state
+        if self.pooling == "mean":
+            weights = mask.unsqueeze(-1).to(states.dtype)
+            vectors = (states * weights).sum(1) / weights.sum(1)
+        else:
+            vectors = states[:, 0]
+        return self.projection(vectors) if self.projection else vectors
+
+
+class DualEncoder(nn.Module):
+    """Question and passage tower, which may be one and the same, and how their vectors are compared."""
+
+    def __init__(self, question: Tower, passage: Tower, similarity: str = "dot", temperature: float = 1.0) -> None:
+        super().__init__()
+        self.question = question
+        self.passage = passage
+        self.similarity = similarity
+        self.temperature = temperature
+
+    @property
+    def shared(self) -> bool:
+        """Whether one network serves both."""
+        return self.question is self.passage
+
+    def scores(self, questions: Any, passages: Any) -> Any:
+        """The similarity of every question with every passage, over the temperature."""
+        if self.similarity == "cosine":
+            questions, passages = (nn.functional.normalize(part, dim=-1) for part in (questions, passages))
+        scores = questions @ passages.T
+        if self.similarity == "l2":
+            lengths = (questions**2).sum(1, keepdim=True) + (passages**2).sum(1)
+            scores = 2 * scores - lengths
+        return scores / self.temperature
+
+
+def build(recipe: Recipe) -> tuple[DualEncoder, Any]:
+    """The model to train and its tokenizer.
+
+    Raises:
+        ModelError: The checkpoint is missing, incomplete or of another kind.
+    """
+    torch.manual_seed(recipe.seed)  # a projection starts from chance
+    start = Path(recipe.start)
+    question, tokenizer = _tower(start, "question", recipe)
+    passage = question
+    if recipe.towers == "two":
+        other = Path(recipe.passage_start) if recipe.passage_start else start
+        passage, second = _tower(other, "passage", recipe)
+        if second.get_vocab() != tokenizer.get_vocab():
+            raise ModelError(f"{start} and {other} have different vocabularies: they cannot be trained together")
+        if passage.dimension != question.dimension:
+            raise ModelError(f"{start} and {other} give vectors of different lengths")
+    longest = checkpoint.positions(question.network.config)
+    if max(recipe.passage_length, recipe.question_length) > longest:
+        raise ModelError(f"{start} takes at most {longest} tokens: lower passage_length and question_length")
+    model = DualEncoder(question, passage, recipe.similarity, recipe.temperature)
+    if recipe.freeze:
+        getattr(model, recipe.freeze).requires_grad_(False)
+    return model, tokenizer
+
+
+def _tower(folder: Path, role: str, recipe: Recipe) -> tuple[Tower, Any]:
+    network, tokenizer, facts = checkpoint.open_network(folder, role, "sdpa")
+    if recipe.dropout >= 0:
+        for module in network.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = recipe.dropout
+            # The attention of newer transformers keeps its own number and asks no module.
+            for name in ("attention_dropout", "dropout_prob"):
+                if isinstance(getattr(module, name, None), float):
+                    setattr(module, name, recipe.dropout)
+    if recipe.recompute:
+        network.gradient_checkpointing_enable()
+    pooling = facts.pooling if recipe.pooling == "auto" else recipe.pooling
+    return Tower(network, pooling, recipe.projection), tokenizer
+
+
+def chunks(lengths: list[int], most: int = 0) -> list[list[int]]:
+    """Positions of texts, longest first, in groups that waste little on padding.
+
+    Args:
+        lengths: Of the texts, in tokens.
+        most: The largest group; 0 for any size.
+    """
+    order = sorted(range(len(lengths)), key=lambda position: -lengths[position])
+    groups: list[list[int]] = []
+    used = 0
+    for position in order:
+        group = groups[-1] if groups else None
+        if group:
+            used += lengths[position]
+            full = lengths[group[0]] * (len(group) + 1)
+            waste = 1 - used / full
+            if (not most or len(group) < most) and (waste <= _WASTE or len(group) < _LEAST):
+                group.append(position)
+                continue
+        groups.append([position])
+        used = lengths[position]
+    return groups
+
+
+def padded(texts: list[list[int]], pad: int, device: Any) -> tuple[Any, Any]:
+    """Token ids and mask of texts as two rectangles."""
+    width = max(map(len, texts))
+    ids = torch.full((len(texts), width), pad, dtype=torch.long)
+    mask = torch.zeros((len(texts), width), dtype=torch.long)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = torch.tensor(text)
+        mask[row, : len(text)] = 1
+    return ids.to(device), mask.to(device)

@@ -1,0 +1,116 @@
+"""How good is a model in training? The same figures for any number of processes.
+
+All passages of a dev set, positives and hard negatives, are the corpus; every question is ranked against all of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from mundap.records import Context, Example
+from mundap.text.answers import Mode, has_answer
+from mundap.training.batches import ExampleFile, Tokens
+from mundap.training.processes import Processes
+from mundap.training.recipe import Recipe
+from mundap.training.towers import DualEncoder, Tower, chunks, padded
+
+CUTS = (1, 5, 20)
+_HARD = 10  # negatives of each question in the corpus
+_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DevSet:
+    """Questions, and a corpus with their passages in it.
+
+    Attributes:
+        label: Its name in logs.
+        questions: Texts.
+        passages: (title, text), each once.
+        right: For each question the numbers of passages that answer it; the first is the positive.
+    """
+
+    label: str
+    questions: list[str]
+    passages: list[tuple[str, str]]
+    right: list[list[int]]
+
+
+def dev_set(examples: ExampleFile, limit: int, match: Mode) -> DevSet:
+    """A dev set out of the first examples of a file."""
+    numbers: dict[tuple[str, str], int] = {}
+
+    def number(context: Context) -> int:
+        return numbers.setdefault((context.title, context.text), len(numbers))
+
+    chosen: list[Example] = [examples[n] for n in range(min(limit, len(examples)))]
+    positives = [[number(context) for context in one.positives] for one in chosen]
+    for one in chosen:
+        for context in (*one.hard[:_HARD], *one.negatives[:_HARD]):
+            number(context)
+    passages = list(numbers)
+    # Whatever contains the answer is no mistake. Only passages that were mined for some question are looked at.
+    right = []
+    for one, own in zip(chosen, positives, strict=True):
+        near = {number(context) for context in (*one.hard[:_HARD], *one.negatives[:_HARD])} - set(own)
+        right.append(own + [n for n in near if has_answer(passages[n][1], one.question.answers, match)])
+    return DevSet(examples.label, [one.question.text for one in chosen], passages, right)
+
+
+def validate(
+    model: DualEncoder, sets: Sequence[DevSet], tokens: Tokens, recipe: Recipe, processes: Processes
+) -> dict[str, dict[str, float]]:
+    """For each set, and over all (`all`): nll, mean rank of the positive, and top-k accuracy in percent."""
+    model.eval()
+    try:
+        found = {one.label: _figures(model, one, tokens, processes) for one in sets}
+    finally:
+        model.train()
+    if found:
+        names = next(iter(found.values()))
+        found["all"] = {name: float(np.mean([one[name] for one in found.values()])) for name in names}
+    return found
+
+
+def _figures(model: DualEncoder, one: DevSet, tokens: Tokens, processes: Processes) -> dict[str, float]:
+    questions = encode(model.question, tokens.questions(one.questions), tokens.pad, processes)
+    passages = encode(model.passage, tokens.passages(one.passages), tokens.pad, processes)
+    ranks, likelihoods = [], []
+    for start in range(0, len(questions), _BATCH):
+        scores = model.scores(questions[start : start + _BATCH], passages)
+        right = one.right[start : start + _BATCH]
+        best = torch.tensor([numbers[0] for numbers in right], device=scores.device)
+        rows = torch.arange(len(scores), device=scores.device)
+        for row, numbers in enumerate(right):
+            scores[row, numbers[1:]] = -torch.inf
+        goal = scores[rows, best]
+        ranks += (1 + (scores > goal.unsqueeze(1)).sum(1)).tolist()
+        likelihoods += (torch.logsumexp(scores.float(), 1) - goal.float()).tolist()
+    place = np.array(ranks)
+    return {
+        "nll": float(np.mean(likelihoods)),
+        "rank": float(place.mean()),
+        **{f"top{k}": 100 * float((place <= k).mean()) for k in CUTS},
+    }
+
+
+def encode(tower: Tower, texts: list[list[int]], pad: int, processes: Processes) -> Any:
+    """Vectors of texts, the work divided among the processes, the result the same in all."""
+    device = next(tower.parameters()).device
+    share = -(-len(texts) // processes.world)
+    own = texts[processes.rank * share : (processes.rank + 1) * share]
+    vectors = torch.zeros((len(own), tower.dimension), device=device)
+    for group in chunks([len(text) for text in own], _BATCH):
+        ids, mask = padded([own[position] for position in group], pad, device)
+        with torch.no_grad():
+            vectors[torch.tensor(group, device=device)] = tower(ids, mask).float()
+    return processes.gather(vectors)
+
+
+def score(figures: dict[str, dict[str, float]], recipe: Recipe) -> float:
+    """The figure that decides which checkpoint is best, as a number of which more is better."""
+    value = figures["all"][recipe.metric]
+    return value if recipe.metric.startswith("top") else -value
