@@ -2,13 +2,15 @@
 
 import gzip
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
-from mundap.errors import MundapError
+from mundap.errors import MundapError, UsageError
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -60,19 +62,64 @@ def disk_errors(where: Path) -> Iterator[None]:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A new content for a file of any size: there when the block ends well, and no trace of it otherwise.
 
-    A name that ends in .gz is compressed, with the same bytes each time.
+    A name that ends in .gz is compressed, with the same bytes each time. What is no ordinary file, such as a pipe,
+    is written into as it is.
     """
-    temporary = path.with_name(path.name + ".tmp")
+    if path.exists() and not path.is_file():
+        with path.open("wb") as raw, _packed(raw, path) as file:
+            yield file
+        return
+    number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
     try:
-        with temporary.open("wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-                    yield cast("IO[bytes]", packed)
-            else:
-                yield raw
+        with os.fdopen(number, "wb") as raw:
+            with _packed(raw, path) as file:
+                yield file
             raw.flush()
             os.fsync(raw.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
         temporary.replace(path)
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _packed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    if path.suffix == ".gz":
+        with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+            yield cast("IO[bytes]", packed)
+    else:
+        yield raw
+
+
+@contextmanager
+def json_array(file: IO[bytes]) -> Iterator[Callable[[Any], None]]:
+    """Write a JSON array value by value."""
+    opening = b"[\n"
+
+    def write(value: Any) -> None:
+        nonlocal opening
+        file.write(opening + json_bytes(value))
+        opening = b",\n"
+
+    yield write
+    file.write(b"\n]\n" if opening == b",\n" else b"[]\n")
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value as JSON in UTF-8, on one line."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def apart(output: str | Path, *inputs: str | Path | None) -> None:
+    """Make sure that a file to write is none of those to read.
+
+    Raises:
+        UsageError: It is.
+    """
+    where = Path(output).resolve()
+    if any(path is not None and Path(path).resolve() == where for path in inputs):
+        raise UsageError(f"{output} is one of the files to read: write to another")

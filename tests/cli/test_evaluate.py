@@ -174,3 +174,41 @@ def test_missing_and_empty_files(arguments, message, tmp_path):
     code, out, err = mundap(*arguments, cwd=tmp_path)
     assert code in (1, 2)
     assert message in err
+
+
+def test_nothing_is_overwritten_that_is_read(example, tmp_path):
+    asked = tmp_path / "q.tsv"
+    asked.write_text("who?\t['me']\n")
+    for arguments in (
+        ["evaluate", "retrieval", "-i", example, "-q", asked, "-o", asked],
+        ["data", "make", "-i", example, "-q", asked, "-o", tmp_path / "t.jsonl", "--dropped", asked],
+        ["data", "convert", asked, "-o", asked, "--to", "triples"],
+    ):
+        code, _, err = mundap(*arguments)
+        assert (code, asked.read_text()) == (2, "who?\t['me']\n"), err
+    # nor is a good file replaced by an empty one, nor anybody's file with a name like a temporary one
+    asked.write_text("who is nowhere?\t['Zzyzx']\n")
+    good = tmp_path / "t.jsonl"
+    good.write_text("old")
+    (tmp_path / "t.jsonl.tmp").write_text("mine")
+    code, _, err = mundap("data", "make", "-i", example, "-q", asked, "-o", good)
+    assert code == 1
+    assert "no example" in err
+    assert (good.read_text(), (tmp_path / "t.jsonl.tmp").read_text()) == ("old", "mine")
+
+
+def test_compare_matches_questions_by_their_text(tmp_path):
+    rows = [{"question": f"q{n}", "answers": ["x"], "ctxs": [{"id": "1", "title": "", "text": "x"}]} for n in range(3)]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps(rows[:0:-1]))
+    both = found("compare", "-k", 1, 5, tmp_path / "a.json", tmp_path / "b.json")
+    assert both["questions"] == 3
+    assert both["figures"]["top-1"]["first"] == 100
+    assert both["figures"]["top-1"]["second"] == pytest.approx(66.6667)
+
+
+def test_a_limit_limits_what_is_judged(tmp_path):
+    (tmp_path / "qrels").write_text("".join(f"q{n} 0 d 1\n" for n in range(40)))
+    (tmp_path / "run").write_text("".join(f"q{n} Q0 d 1 1.0 x\n" for n in range(40)))
+    few = found("evaluate", "retrieval", "--run", tmp_path / "run", "--qrels", tmp_path / "qrels", "--limit", 4)
+    assert (few["questions"], few["ndcg@10"]) == (4, 1.0)

@@ -1,4 +1,4 @@
-from mundap.evaluation.compare import alone, changed, comparison, word_overlap
+from mundap.evaluation.compare import against_first, alone, changed, comparison, word_overlap
 from mundap.evaluation.outcomes import by_answers, summary
 from mundap.records import Context, Question, Result
 
@@ -17,7 +17,7 @@ def results(*rankings):
 
 
 def test_ranks_gold_and_missing():
-    gold = {"0": ["a"], "1": ["z"]}
+    gold = [["a"], ["z"], []]
     system = by_answers("dense", ASKED, results([WORDS, VILLAIN], [RIVER]), gold=gold)
     assert [(o.rank, o.gold) for o in system.outcomes] == [(2, 2), (1, 0), (0, None)]
     figures = summary(system, (1, 5))
@@ -29,14 +29,24 @@ def test_ranks_gold_and_missing():
     }
 
 
-def test_results_are_matched_by_id_or_by_the_question():
+def test_results_are_matched_by_the_question_or_by_its_id():
     found = [
-        Result(Question("other", ASKED[1].text), (RIVER,)),
+        Result(Question("other", ASKED[1].text.replace("What is", "What  is")), (RIVER,)),
         Result(Question("0", ""), (VILLAIN,)),
         Result(Question("0", "something else that nobody asked"), (RIVER,)),
         Result(Question("2", ASKED[2].text), (RIVER,)),
     ]
-    assert [outcome.rank for outcome in by_answers("x", ASKED, found).outcomes] == [1, 1, 0]
+    system = by_answers("x", ASKED, found)
+    assert [outcome.rank for outcome in system.outcomes] == [1, 1, 0]
+    assert (system.strangers, system.missing) == (1, 0)
+
+
+def test_a_question_asked_twice_takes_two_results():
+    asked = [ASKED[1], ASKED[1]]
+    system = by_answers("x", asked, [Result(ASKED[1], (RIVER,)), Result(ASKED[1], ())])
+    assert ([outcome.rank for outcome in system.outcomes], system.missing) == ([1, 0], 0)
+    curly = [Question("a", "who\u2019s it", ("Han",))]
+    assert by_answers("x", curly, [Result(Question("b", "who's it"), (RIVER,))]).outcomes[0].rank == 1
 
 
 def test_texts_are_looked_up_and_flags_are_checked():
@@ -56,7 +66,7 @@ def test_who_finds_what():
     assert (case.winner, case.loser, case.found.id, case.top.id) == ("dense", "bm25", "a", "b")
     assert word_overlap(ASKED[0].text, WORDS) == 1
     assert word_overlap(ASKED[0].text, VILLAIN) == 0
-    both = comparison(sparse, dense, (1, 5), 5)
+    both = comparison([sparse, dense], (1, 5), 5, against_first([sparse, dense], (1, 5)))
     assert (both["both"], both["only_first"], both["only_second"], both["neither"]) == (1, 0, 1, 1)
     assert both["figures"]["top-1"]["first"] == both["figures"]["top-1"]["second"]
     assert both["changed"][0]["passage"]["word_overlap"] == 0

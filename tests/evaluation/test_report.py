@@ -1,5 +1,6 @@
 import html.parser
 
+from mundap.evaluation.compare import against_first
 from mundap.evaluation.outcomes import by_answers, by_qrels
 from mundap.evaluation.report import write_report
 from mundap.records import Context, Question, Result
@@ -34,7 +35,7 @@ def system(name, right):
 
 def test_the_page_has_a_chart_a_table_and_the_questions_each_alone_got_right(tmp_path):
     systems = [system("bm25", {0, 1}), system("dense", set(range(1, 15)))]
-    path = write_report(tmp_path / "deep" / "er", systems, (1, 5), 1, "A & B")
+    path = write_report(tmp_path / "deep" / "er", systems, (1, 5), 1, "A & B", against_first(systems, (1, 5)))
     page = Page(path.read_text("utf-8"))
     assert page.tags.count("polyline") == 2
     assert page.loads == []
@@ -47,7 +48,7 @@ def test_the_page_has_a_chart_a_table_and_the_questions_each_alone_got_right(tmp
 
 
 def test_one_system_shows_what_it_missed(tmp_path):
-    page = Page(write_report(tmp_path, [system("bm25", {0, 1})], (1, 5), 1, "T").read_text())
+    page = Page(write_report(tmp_path, [system("bm25", {0, 1})], (1, 5), 1, "T", {}).read_text())
     assert "Not answered in the top 1: 18" in page.words
 
 
@@ -55,6 +56,6 @@ def test_judged_systems(tmp_path):
     qrels = {"a": {"d": 1}, "b": {"d": 2}}
     found = [Result(Question(name, "q"), (Context("d"),)) for name in "ab"]
     systems = [by_qrels("x", qrels, found, (10,)), by_qrels("y", qrels, found[:1], (10,))]
-    page = Page(write_report(tmp_path, systems, (10,), 10, "T").read_text())
+    page = Page(write_report(tmp_path, systems, (10,), 10, "T", against_first(systems, (10,))).read_text())
     assert "ndcg@10" in page.words
     assert "randomisation" in page.words

@@ -44,7 +44,7 @@ def test_pyserinis_dialect(tmp_path, indent):
 def test_trec_runs_come_back_in_our_order_even_with_ties(tmp_path):
     with writing(tmp_path / "run.trec", "tag") as write:
         write(RESULT)
-    assert (tmp_path / "run.trec").read_text() == "7 Q0 p1 1 2.500000 tag\n7 Q0 p2 2 2.499999 tag\n"
+    assert (tmp_path / "run.trec").read_text() == "7 Q0 p1 1 2.5 tag\n7 Q0 p2 2 2.49999976 tag\n"
     faults = Faults()
     (found,) = read_run(tmp_path / "run.trec", faults)
     assert [context.id for context in found.contexts] == ["p1", "p2"]
@@ -92,3 +92,33 @@ def test_nothing_is_left_of_a_run_that_failed(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(MundapError, match="no such folder"), writing(tmp_path / "none" / "run.json"):
         pass
+
+
+def test_our_order_is_what_trec_eval_sees(tmp_path):
+    """It keeps scores in 32 bits: equal ones must differ there too."""
+    import pytrec_eval
+
+    scores = [40.1, 40.1, 17.3, 17.3, 17.3, 0.0]
+    contexts = tuple(Context(name, score=score) for name, score in zip("abcdef", scores, strict=True))
+    with writing(tmp_path / "run.trec") as write:
+        write(Result(Question("q", ""), contexts))
+    with (tmp_path / "run.trec").open() as file:
+        run = pytrec_eval.parse_run(file)
+    for rank, context in enumerate(contexts, 1):
+        found = pytrec_eval.RelevanceEvaluator({"q": {context.id: 1}}, {"recip_rank"}).evaluate(run)
+        assert found["q"]["recip_rank"] == pytest.approx(1 / rank)
+
+
+def test_ids_with_blanks_survive(tmp_path):
+    result = Result(Question("my question", ""), (Context("my file 1.md", score=1.0), Context("50%25", score=0.5)))
+    with writing(tmp_path / "run.trec") as write:
+        write(result)
+    (found,) = read_run(tmp_path / "run.trec")
+    assert (found.question.id, [context.id for context in found.contexts]) == ("my question", ["my file 1.md", "50%25"])
+
+
+def test_a_brace_in_the_first_question_is_no_dialect(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps({"question": "what is {x}?", "answers": [], "ctxs": []}) + "\n")
+    (found,) = read_run(path)
+    assert found.question.text == "what is {x}?"

@@ -62,12 +62,14 @@ def test_an_id_of_another_corpus_does_not_mislead(pool):
 
 def test_reranking_keeps_every_candidate_and_adds_none(pool):
     question = Question("a", "the Han river in Seoul")
-    candidates = {"a": ["1.txt", "han.txt#1", "gone", "han.txt#2", "1.txt"]}
+    candidates = [["1.txt", "han.txt#1", "gone", "han.txt#2", "1.txt"]]
     (result,) = rerank(pool, [question], candidates, "bm25")
     names = [context.id for context in result.contexts]
     assert names[0] == "han.txt#1"
     assert sorted(names) == ["1.txt", "han.txt#1", "han.txt#2"]
-    (none,) = rerank(pool, [question], {}, "bm25")
+    (documents,) = rerank(pool, [question], [["1.txt", "han.txt"]], "bm25", by_document=True)
+    assert [context.id for context in documents.contexts] == ["han.txt", "1.txt"]
+    (none,) = rerank(pool, [question], [[]], "bm25")
     assert none.contexts == ()
 
 
@@ -75,9 +77,17 @@ def test_reranking_a_run_of_its_own_changes_nothing(example_index):
     asked = [Question(str(n), text) for n, text in enumerate(["Who is the bad guy in Lord of the Rings?", "한강은?"])]
     for mode in ("bm25", "dense", "hybrid"):
         found = list(retrieve(example_index, asked, 30, mode))
-        candidates = {result.question.id: [context.id for context in result.contexts] for result in found}
+        candidates = [[context.id for context in result.contexts] for result in found]
         again = list(rerank(example_index, asked, candidates, mode))
         if mode == "hybrid":  # its scores are relative to the list
             assert [{c.id for c in r.contexts} for r in again] == [{c.id for c in r.contexts} for r in found]
         else:
             assert [[c.id for c in r.contexts] for r in again] == [[c.id for c in r.contexts] for r in found]
+
+
+def test_a_fragment_is_not_the_passage(tmp_path):
+    (tmp_path / "whole.txt").write_text(FIRST)
+    (tmp_path / "head.txt").write_text("The Han River runs through")
+    index = Index.build([tmp_path], tmp_path / "i", model="none")
+    question = Question("a", "Which river?", ("Han River",), (Context("", "", FIRST),), 4)
+    assert [p.id for p in find_gold(index, question)] == ["whole.txt"]

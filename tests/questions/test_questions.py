@@ -169,7 +169,9 @@ def test_qrels_of_three_kinds(tmp_path):
     beir = put(tmp_path, "b.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td 3\t1\n")
     marco = put(tmp_path, "m.tsv", "q1\t0\td1\t2\nq1\t0\td2\t0\nq2\t0\td 3\t1\n")
     assert read_qrels(beir)[0] == read_qrels(marco)[0] == wanted
-    trec, skipped = read_qrels(put(tmp_path, "t.txt", "q1 0 d1 2\nq1 0 d1 1\nq2 0 d3 -1\nq2 0 d4\nq2 0 d5 high\n"))
+    headless = put(tmp_path, "h.tsv", "covid-1\td1\t2\ncovid-1\td2\t0\n")
+    assert read_qrels(headless)[0] == {"covid-1": {"d1": 2, "d2": 0}}
+    trec, skipped = read_qrels(put(tmp_path, "t.txt", "q1 0 d1 2\nq1 0 d1 1\nq2 0 d3 -1\nq2 0 d4\nq2 0 d5 --1\n"))
     assert trec == {"q1": {"d1": 2}, "q2": {"d3": -1}}
     assert [one.source.rsplit(":")[-1] for one in skipped] == ["2", "4", "5"]
     with pytest.raises(MundapError, match="no judgements"):
@@ -189,3 +191,28 @@ def test_a_large_json_is_streamed(tmp_path):
     assert sum(1 for _ in read(path)) == 3000
     assert tracemalloc.get_traced_memory()[1] < 3e6
     tracemalloc.stop()
+
+
+def test_ids_are_made_different(tmp_path):
+    rows = [{"id": "a", "question": f"q{n}", "answers": ["x"]} for n in range(3)]
+    questions, _ = read_all(put(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows))))
+    assert [question.id for question in questions] == ["a", "a#2", "a#3"]
+
+
+def test_a_broken_first_line_and_a_header_cost_no_more_than_themselves(tmp_path):
+    lines = put(tmp_path, "a.jsonl", '{"question": brok\n{"question": "good", "answers": ["x"]}\n')
+    questions, skipped = read_all(lines)
+    assert ([question.text for question in questions], len(skipped)) == (["good"], 1)
+    assert plain(put(tmp_path, "a.tsv", "question\tanswers\nwho?\t['me']\n")) == [("who?", ("me",))]
+
+
+def test_patterns_choose_their_own_mode(tmp_path):
+    rows = [{"question": "q", "answer": [r"20\s?,?320\s*feet"]}, {"question": "r", "answer": ["China"]}]
+    assert choose_match(put(tmp_path, "t.jsonl", "\n".join(map(json.dumps, rows)))) == "regex"
+
+
+def test_a_truncated_file_is_said_when_its_format_is_looked_for(tmp_path):
+    path = put(tmp_path, "a.json.gz", gzip.compress(json.dumps(SQUAD).encode())[:40])
+    for look in (choose_match, read_all):
+        with pytest.raises(MundapError, match="truncated"):
+            look(path)

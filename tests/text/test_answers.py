@@ -136,3 +136,18 @@ def test_patterns_are_recognised(answer):
 )
 def test_ordinary_answers_are_no_patterns(answer):
     assert not looks_like_pattern(answer)
+
+
+@pytest.mark.parametrize("pattern", ["(?a)x", "(?L)x", "(" * 3000 + ")" * 3000, "a{2000000000}", "x" * 30_000, "(a"])
+def test_patterns_that_cannot_be_used_match_nothing(pattern):
+    assert not has_answer("a x", [pattern], "regex")
+    assert answers.broken_patterns([pattern]) == [pattern]
+
+
+def test_a_slow_pattern_costs_its_patience_once(monkeypatch):
+    import time
+
+    monkeypatch.setattr(answers, "_PATIENCE", 0.05)
+    started = time.monotonic()
+    assert not any(has_answer("a" * 40 + "!", ["(a|aa)+(a|aa)+(a|aa)+$"], "regex") for _ in range(100))
+    assert time.monotonic() - started < 2

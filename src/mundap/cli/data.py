@@ -1,16 +1,16 @@
 """`mundap data`: make, check and convert training data."""
 
-import json
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mundap.cli import shared
-from mundap.errors import UsageError
+from mundap.disk import apart, disk_errors, json_bytes, replacing
+from mundap.errors import MundapError, UsageError
 
 _FORMS = click.Choice(["dpr-json", "dpr-jsonl", "tevatron", "beir", "triples"])
 _QUESTION_FORMS = click.Choice(["json", "jsonl", "csv", "trec", "wikimovies", "queries"])
@@ -78,7 +78,6 @@ def make(
       mundap data make -i i -q train.jsonl -o harder.jsonl --bm25 0 --dense 30
     """
     from mundap import questions
-    from mundap.disk import disk_errors, replacing
     from mundap.index.index import Index
     from mundap.text.scores import normalize
     from mundap.training import formats
@@ -86,21 +85,36 @@ def make(
     from mundap.training.make import make as examples
 
     form_out = form_out or formats.form_for(out)
-    if Path(out).resolve() in {Path(path).resolve() for path in paths}:
-        raise UsageError(f"{out} is one of the files to read: write to another")
-    mode = questions.choose_match(paths[0], form) if match == "auto" else match
+    apart(out, *paths, *exclude)
+    if dropped:
+        apart(dropped, out, *paths, *exclude)
+    modes = {questions.choose_match(path, form) if match == "auto" else match for path in paths}
+    if len(modes) > 1:
+        raise UsageError(f"the files want different ways to match ({', '.join(sorted(modes))}): make them one by one")
+    mode = modes.pop()
     excluded = {normalize(question.text) for path in exclude for question in questions.read_all(path)[0]}
     report = Report()
     with ExitStack() as stack:
         index = Index(index_path)
-        tell = stack.enter_context(_telling(dropped, disk_errors, replacing)) if dropped else lambda question, why: None
+        tell = stack.enter_context(_telling(dropped)) if dropped else lambda question, why: None
         write = stack.enter_context(formats.writing(out, form_out))
-        asked = (found for path in paths for found in questions.read(path, form))
+        asked = questions.unique(found for path in paths for found in questions.read(path, form))
         stream = shared.counted(asked, "making", "questions")
         for example in examples(index, stream, _recipe(mode, options), report, tell, excluded):
             write(example)
+        if not report.kept:
+            raise MundapError(
+                f"no example could be made of {shared.count(report.questions, 'question')}{_most(report)}"
+            )
     _tell_made(report, out, mode, as_json)
     return 3 if report.skipped else 0
+
+
+def _most(report: Any) -> str:
+    """What most of them were dropped for."""
+    if report.dropped:
+        return f": {report.dropped.most_common(1)[0][0]}"
+    return f": {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
 
 
 def _recipe(mode: Any, options: dict[str, Any]) -> Any:
@@ -115,18 +129,12 @@ def _recipe(mode: Any, options: dict[str, Any]) -> Any:
     return Recipe(mode, counts, evidence, options["duplicate"], options["seed"])
 
 
-def _telling(path: str, disk_errors: Any, replacing: Any) -> Any:
-    from contextlib import contextmanager
-
-    @contextmanager
-    def told() -> Iterator[Any]:
-        with disk_errors(Path(path)), replacing(Path(path)) as file:
-            yield lambda question, why: file.write(
-                json.dumps({"id": question.id, "question": question.text, "why": why}, ensure_ascii=False).encode()
-                + b"\n"
-            )
-
-    return told()
+@contextmanager
+def _telling(path: str) -> Iterator[Any]:
+    with disk_errors(Path(path)), replacing(Path(path)) as file:
+        yield lambda question, why: file.write(
+            json_bytes({"id": question.id, "question": question.text, "why": why}) + b"\n"
+        )
 
 
 def _tell_made(report: Any, out: str, mode: str, as_json: bool) -> None:
@@ -141,6 +149,10 @@ def _tell_made(report: Any, out: str, mode: str, as_json: bool) -> None:
         click.echo(f"  dropped {number:,}: {why}")
     if report.few:
         click.echo(f"  {shared.count(report.few, 'example')} with fewer hard negatives than asked for")
+    if report.patterns and mode != "regex":
+        click.echo(
+            f"  {shared.count(report.patterns, 'question')} with answers like regular expressions: --match regex?"
+        )
     if report.unchecked:
         click.echo(f"  {shared.count(report.unchecked, 'example')} without answers: their negatives may answer them")
     click.echo(f"  in {report.seconds:.1f} s")
@@ -196,8 +208,8 @@ def check(path: str, form: str | None, match: Any, strict: bool, as_json: bool) 
 def convert(path: str, out: str, form: str | None, form_out: str | None, strict: bool, as_json: bool) -> int:
     """Convert training examples between DPR json and jsonl, Tevatron, BEIR and triples.
 
-    Nothing is held in memory but, for BEIR, the ids. What a format has no place for is left out: triples keep the
-    first positive of each example and no answers; BEIR and Tevatron keep no scores.
+    Files are streamed; to read BEIR, the judged texts are held in memory. What a format has no place for is left
+    out: triples keep the first positive of each example and no answers; BEIR and Tevatron keep no scores.
 
     \b
     Examples:
@@ -209,8 +221,7 @@ def convert(path: str, out: str, form: str | None, form_out: str | None, strict:
     from mundap.training import formats
 
     form_out = form_out or formats.form_for(out)
-    if Path(out).resolve() == Path(path).resolve():
-        raise UsageError("the output is the file to read: write to another")
+    apart(out, path)
     kept, skipped, silent = 0, [], 0
     with formats.writing(out, form_out) as write:
         for found in shared.counted(formats.read_examples(path, form), "converting", "examples"):
@@ -220,6 +231,9 @@ def convert(path: str, out: str, form: str | None, form_out: str | None, strict:
             kept += 1
             silent += form_out == "triples" and not (found.hard or found.negatives)
             write(found)
+        if not kept:
+            reason = f" ({skipped[0].source}: {skipped[0].reason})" if skipped else ""
+            raise MundapError(f"{path}: no example in it{reason}")
     if as_json:
         shared.print_json(
             {

@@ -51,7 +51,7 @@ def evaluate() -> None:
 @click.option("--weight", type=click.FloatRange(0, 1), help="The dense share of zscore. [default: the model's]")
 @click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
 @click.option("-o", "--out", metavar="FILE", help="Write the run: .json or .jsonl in DPR's format, else TREC's; "
-              "several modes go into FILE.MODE.")  # fmt: skip
+              "several modes go into run.MODE.json and so on.")  # fmt: skip
 @_REPORT
 @shared.JSON
 def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
@@ -90,7 +90,7 @@ def _measure(index_path: str | None, match: Any, **options: Any) -> "Measured":
 def _write(found: "Measured", folder: str, title: str, k: int | None = None) -> None:
     from mundap.evaluation.report import write_report
 
-    page = write_report(folder, found.systems, found.cuts, k or _middle(found.cuts), title)
+    page = write_report(folder, found.systems, found.cuts, k or _middle(found.cuts), title, found.differences)
     shared.note(f"wrote {page}")
 
 
@@ -100,7 +100,7 @@ def _middle(cuts: Sequence[int]) -> int:
 
 
 def _tell(found: "Measured") -> None:
-    from mundap.evaluation.compare import against_first, figures, judged, means
+    from mundap.evaluation.compare import figures, judged, means
 
     systems, cuts = found.systems, found.cuts
     shared.tell_skipped(found.skipped, len(found.skipped))
@@ -114,7 +114,7 @@ def _tell(found: "Measured") -> None:
     click.echo(f"{'':{width}}" + "".join(f"{name:>12}" for name in names))
     for system in systems:
         click.echo(f"{system.name:{width}}" + "".join(f"{value:12.{places}f}" for value in means(system, cuts)))
-    for name, row in (against_first(systems, cuts) if len(systems) > 1 else {}).items():
+    for name, row in found.differences.items():
         apart = (f"{scale * one.mean:+.{places}f}{'*' if one.p < 0.05 else ' '}" for one in row.values())
         click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in apart) + f"  less {systems[0].name}")
     if len(systems) > 1:
@@ -159,7 +159,7 @@ def compare(
 
     measured = _measure(runs=(first, second), **options)
     k = at or _middle(measured.cuts)
-    found = comparison(measured.systems[0], measured.systems[1], measured.cuts, k)
+    found = comparison(measured.systems, measured.cuts, k, measured.differences)
     if report:
         _write(measured, report, " and ".join(found["systems"]), k)
     if as_json:

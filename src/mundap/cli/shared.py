@@ -49,7 +49,7 @@ class ManyValues(click.Command):
         spread: list[str] = []
         option, values = "", 0
         for word in [*args, "-"]:
-            if option and not word.startswith("-"):
+            if option and not word.startswith("-") and self._fits(option, word):
                 for value in filter(None, word.split(",")):
                     spread += [option, value]
                     values += 1
@@ -60,6 +60,13 @@ class ManyValues(click.Command):
             if not option:
                 spread.append(word)
         return super().parse_args(ctx, spread[:-1])
+
+    def _fits(self, option: str, word: str) -> bool:
+        """Whether a word can be a value of the option: what follows may be an argument."""
+        if option == "-k":
+            return word.replace(",", "").isdigit()
+        kind = next(one.type for one in self.params if option in one.opts)
+        return all(value in kind.choices for value in word.split(",")) if isinstance(kind, click.Choice) else True
 
 
 class BadIndexOption(click.UsageError):

@@ -66,6 +66,18 @@ class SourceFile:
             return cast("IO[bytes]", io.BufferedReader(_Zstandard(reader, zstandard.ZstdError)))
         return raw
 
+    def head(self) -> bytes:
+        """The first 64 kB, without a byte order mark and blanks before them, to tell a format by.
+
+        Raises:
+            MundapError: It cannot be read.
+        """
+        try:
+            with self.open() as stream:
+                return stream.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+        except STREAM_ERRORS as error:
+            raise MundapError(f"{self.path}: {explain(error)}. Repair or replace the file.") from error
+
     def position(self) -> int:
         """How many bytes of the file have been read, for progress."""
         return self._opened[0].tell() if self._opened and not self._opened[0].closed else 0

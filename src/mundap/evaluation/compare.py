@@ -16,6 +16,10 @@ from mundap.records import Context, Question
 _ASKING = re.compile(r"\b(?:who|whom|whose|what|when|where|which|why|how)\b", re.IGNORECASE)
 
 
+Differences = dict[str, dict[str, Difference]]
+"""By system, by figure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Won:
     """A question that one system answers within the top k and another does not.
@@ -94,7 +98,7 @@ def alone(systems: Sequence[System], k: int) -> dict[str, list[Won]]:
     return found
 
 
-def against_first(systems: Sequence[System], cuts: Sequence[int]) -> dict[str, dict[str, Difference]]:
+def against_first(systems: Sequence[System], cuts: Sequence[int]) -> Differences:
     """For every system but the first, and every figure: how it differs from the first."""
     first = systems[0]
     return {
@@ -147,12 +151,13 @@ def mean_overlap(cases: Sequence[Won]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def comparison(first: System, second: System, cuts: Sequence[int], k: int) -> dict[str, Any]:
+def comparison(systems: Sequence[System], cuts: Sequence[int], k: int, between: Differences) -> dict[str, Any]:
     """Two systems side by side, as `mundap compare --json` shows them."""
+    first, second = systems
     cases = changed(first, second, k)
     left, right = first.hits(k), second.hits(k)
     scale = 1.0 if judged(first) else 100.0
-    differences = against_first([first, second], cuts)[second.name]
+    differences = between[second.name]
     rows = zip(figures(first, cuts), means(first, cuts), means(second, cuts), strict=True)
     won = {system.name: [case for case in cases if case.winner == system.name] for system in (first, second)}
     return {

@@ -16,8 +16,8 @@ QREL_CUTS = (10, 100, 1000)
 Lookup = Callable[[str], Context | None]
 """From a passage's id to its text."""
 
-Gold = Mapping[str, Sequence[str]]
-"""The ids of the passages known to answer a question, by the question's id."""
+Gold = Sequence[Sequence[str]]
+"""For each question the ids of the passages known to answer it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class System:
         missing: Questions it has no result for; they count as wrong.
         untold: Passages whose text is not known, so that they count as wrong.
         disagreements: Passages where a file's own has_answer differs from ours.
+        strangers: Results of questions that were not asked, or that had one before; they do not count.
     """
 
     name: str
@@ -58,6 +59,7 @@ class System:
     missing: int = 0
     untold: int = 0
     disagreements: int = 0
+    strangers: int = 0
 
     def hits(self, k: int) -> np.ndarray:
         """For each question whether it is answered within the top k."""
@@ -103,7 +105,7 @@ def by_answers(
     Args:
         name: Of the system.
         questions: All that were asked; those without a result count as wrong.
-        results: In any order. They are matched by question id, or by the question itself.
+        results: In any order. They are matched by the question itself, or by its id.
         match: How answers are looked for.
         lookup: Gives the text of passages that come without one.
         gold: Passages known to answer.
@@ -112,11 +114,14 @@ def by_answers(
     system = System(name, [])
     outcomes: dict[int, Outcome] = {}
     for position, result in aligned(questions, results):
+        if position is None:
+            system.strangers += 1
+            continue
         question = questions[position]
         contexts = tuple(_judged(context, question, match, lookup, system) for context in result.contexts)
         watch(Result(question, contexts))
         rank = next((place for place, context in enumerate(contexts, 1) if context.has_answer), 0)
-        known = gold.get(question.id) if gold else None
+        known = gold[position] if gold else None
         ids = [context.id for context in contexts]
         outcomes[position] = Outcome(
             question,
@@ -127,7 +132,7 @@ def by_answers(
         )
     system.missing = len(questions) - len(outcomes)
     system.outcomes = [
-        outcomes.get(position) or Outcome(question, 0, 0 if gold and gold.get(question.id) else None)
+        outcomes.get(position) or Outcome(question, 0, 0 if gold and gold[position] else None)
         for position, question in enumerate(questions)
     ]
     return system
@@ -146,21 +151,31 @@ def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | 
     return replace(context, has_answer=right)
 
 
-def aligned(questions: Sequence[Question], results: Iterable[Result]) -> Iterator[tuple[int, Result]]:
-    """Each result with the position of its question; a question's first result counts."""
-    by_id = {question.id: position for position, question in reversed(list(enumerate(questions)))}
+def aligned(questions: Sequence[Question], results: Iterable[Result]) -> Iterator[tuple[int | None, Result]]:
+    """Each result with the position of its question, or None if there is no such question left.
+
+    By the question itself, or by its id where a file has nothing else. A question that is asked twice takes two
+    results.
+    """
+    by_id: dict[str, list[int]] = {}
     by_text: dict[str, list[int]] = {}
     for position, question in enumerate(questions):
-        by_text.setdefault(question.text, []).append(position)
+        by_id.setdefault(question.id, []).append(position)
+        by_text.setdefault(_plain(question.text), []).append(position)
     taken: set[int] = set()
     for result in results:
         asked = result.question
-        place = by_id.get(asked.id)
-        if asked.text and (place is None or questions[place].text != asked.text):
-            place = next((one for one in by_text.get(asked.text, ()) if one not in taken), None)
-        if place is not None and place not in taken:
-            taken.add(place)
-            yield place, result
+        places = by_text.get(_plain(asked.text), []) if asked.text else by_id.get(asked.id, [])
+        free = [place for place in places if place not in taken]
+        best = next((place for place in free if questions[place].id == asked.id), free[0] if free else None)
+        if best is not None:
+            taken.add(best)
+        yield best, result
+
+
+def _plain(question: str) -> str:
+    """DPR writes an apostrophe for the right single quote."""
+    return " ".join(question.replace("\u2019", "'").split())
 
 
 def by_qrels(
@@ -187,9 +202,11 @@ def by_qrels(
     """
     cuts = tuple(cuts)
     outcomes: dict[str, Outcome] = {}
+    strangers = 0
     for result in results:
         judged = qrels.get(result.question.id)
         if judged is None or result.question.id in outcomes:
+            strangers += 1
             continue
         watch(result)
         ranked = [context.id for context in result.contexts]
@@ -208,7 +225,7 @@ def by_qrels(
     for key in missing:
         asked = questions.get(key) if questions else None
         outcomes[key] = Outcome(asked or Question(key, ""), 0, values=_values([], qrels[key], set(), cuts))
-    return System(name, [outcomes[key] for key in qrels], len(missing))
+    return System(name, [outcomes[key] for key in qrels], len(missing), strangers=strangers)
 
 
 def _values(ranked: list[str], judged: Mapping[str, int], relevant: set[str], cuts: Sequence[int]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mundap.disk import disk_errors, write_atomic
-from mundap.evaluation.compare import Won, against_first, alone, figures, judged, mean_overlap, means, word_overlap
+from mundap.evaluation.compare import Differences, Won, alone, figures, judged, mean_overlap, means, word_overlap
 from mundap.evaluation.outcomes import System
 from mundap.records import Context
 from mundap.version import __version__
@@ -35,7 +35,9 @@ details { border-bottom: 1px solid var(--line); padding: .35rem 0; } summary { c
 """
 
 
-def write_report(folder: str | Path, systems: Sequence[System], cuts: Sequence[int], k: int, title: str) -> Path:
+def write_report(
+    folder: str | Path, systems: Sequence[System], cuts: Sequence[int], k: int, title: str, between: Differences
+) -> Path:
     """Write `index.html` into a folder, which is made if it is not there.
 
     Args:
@@ -44,15 +46,16 @@ def write_report(folder: str | Path, systems: Sequence[System], cuts: Sequence[i
         cuts: The k of the table.
         k: The cut at which a question counts as answered in the lists.
         title: The page's heading.
+        between: How the systems differ.
     """
     where = Path(folder)
     parts = [
         f"<h1>{_text(title)}</h1>",
         f"<p class=dim>{len(systems[0].outcomes):,} questions. Made by mundap {__version__}.</p>",
         f"<h2>{'A relevant document' if judged(systems[0]) else 'An answer'} among the top k</h2>",
-        _chart(systems),
+        _chart(systems, max(cuts)),
         "<h2>Figures</h2>",
-        _table(systems, cuts),
+        _table(systems, cuts, between),
         *_lists(systems, k),
     ]
     page = (
@@ -65,10 +68,10 @@ def write_report(folder: str | Path, systems: Sequence[System], cuts: Sequence[i
     return where / "index.html"
 
 
-def _chart(systems: Sequence[System]) -> str:
+def _chart(systems: Sequence[System], deepest: int) -> str:
     """Accuracy against k, on a logarithmic axis; every line is named at its end."""
-    deepest = max(10, 10 ** math.ceil(math.log10(max([10, *(o.rank for s in systems for o in s.outcomes)]))))
-    points = sorted({k for k in (round(10 ** (step / 20)) for step in range(0, 61)) if k <= deepest})
+    deepest = max(2, deepest)
+    points = sorted({k for k in (round(10 ** (step / 20)) for step in range(101)) if k <= deepest} | {deepest})
     curves = [[float(system.hits(k).mean()) * 100 for k in points] for system in systems]
     floor = 10 * math.floor(min(min(curve) for curve in curves) / 10)
     span = max(10, 100 - floor)
@@ -79,7 +82,7 @@ def _chart(systems: Sequence[System]) -> str:
     def down(value: float) -> float:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - floor) / span)
 
-    marks = [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if k <= deepest]
+    marks = [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000) if k <= deepest]
     parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='Accuracy against k'>"]
     for k in marks:
         x = across(k)
@@ -120,11 +123,10 @@ def _apart(places: list[float]) -> list[float]:
     return result
 
 
-def _table(systems: Sequence[System], cuts: Sequence[int]) -> str:
+def _table(systems: Sequence[System], cuts: Sequence[int], differences: Differences) -> str:
     names = figures(systems[0], cuts)
     percent = not judged(systems[0])
     places, scale = (1, 100.0) if percent else (3, 1.0)
-    differences = against_first(systems, cuts)
     rows = [f"<tr><th>{_heading(percent)}</th>{''.join(f'<th>{name}</th>' for name in names)}</tr>"]
     for number, system in enumerate(systems):
         cells = []

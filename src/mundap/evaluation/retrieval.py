@@ -4,14 +4,15 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mundap import questions as _questions
+from mundap.disk import apart
 from mundap.errors import UsageError
-from mundap.evaluation.compare import against_first, judged
+from mundap.evaluation.compare import Differences, against_first, judged
 from mundap.evaluation.outcomes import CUTS, QREL_CUTS, System, aligned, by_answers, by_qrels, summary
 from mundap.evaluation.runs import Faults, is_trec, read_run, writing
 from mundap.index.gold import find_gold
@@ -100,6 +101,14 @@ class Measured:
     notes: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     unmapped: int | None = None
+    _differences: Differences | None = None
+
+    @property
+    def differences(self) -> Differences:
+        """How each system but the first differs from the first; computed once, for it takes seconds."""
+        if self._differences is None:
+            self._differences = against_first(self.systems, self.cuts)
+        return self._differences
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as they stand in `--json` output."""
@@ -115,8 +124,7 @@ class Measured:
             return {"mode": first.name, **found[first.name], **facts}
         scale = 1.0 if judged(first) else 100.0
         differences = {
-            name: {figure: one.as_dict(scale) for figure, one in row.items()}
-            for name, row in against_first(self.systems, self.cuts).items()
+            name: {figure: one.as_dict(scale) for figure, one in row.items()} for name, row in self.differences.items()
         }
         return {"questions": len(first.outcomes), "modes": found, f"against_{first.name}": differences, **facts}
 
@@ -134,6 +142,7 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
         job.doubt(system.missing, f"questions have no result in {system.name}: they count as wrong")
         job.doubt(system.untold, f"passages of {system.name} have no text here and count as wrong: give the index (-i)")
         job.doubt(system.disagreements, f"passages of {system.name} are judged otherwise than its has_answer says")
+        job.doubt(system.strangers, f"results of {system.name} are of questions not asked, or come twice: left out")
     job.found.systems = systems
     return job.found
 
@@ -144,6 +153,7 @@ class _Job:
         self._counted = counted
         cuts = task.cuts or (QREL_CUTS if task.judged else CUTS)
         self.found = Measured([], tuple(sorted(set(cuts))))
+        self._given: list[list[str]] | None = None
 
     def doubt(self, number: int, what: str) -> None:
         """Note something that makes figures other than one may expect."""
@@ -157,15 +167,17 @@ class _Job:
 
     def by_answers(self) -> list[System]:
         task = self._task
-        asked = self._asked() if task.questions else self._asked_in_runs()
+        asked = self._sample(self._asked() if task.questions else self._asked_in_runs())
         match = self.found.match = task.match or (
-            _questions.choose_match(task.questions, task.form) if task.questions else "string"
+            _questions.choose_match(task.questions, task.form)
+            if task.questions
+            else _questions.match_for([answer for question in asked for answer in question.answers])
         )
         self._doubts(asked, match)
+        gold = self._gold(asked, match) if task.index or not task.runs else None
         if task.runs:
             lookup = self._lookup if task.index else None
-            return [by_answers(name, asked, results, match, lookup) for name, results in self._runs()]
-        gold = self._gold(asked, match)
+            return [by_answers(name, asked, results, match, lookup, gold) for name, results in self._runs()]
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:
@@ -181,22 +193,29 @@ class _Job:
         asked: dict[str, Question] = {}
         if folder or task.questions:
             asked = {question.id: question for question in self._asked()}
+        if task.limit:
+            chosen = {
+                question.id for question in self._sample([asked.get(name) or Question(name, "") for name in qrels])
+            }
+            qrels = {name: judged for name, judged in qrels.items() if name in chosen}
         options = (self.found.cuts, task.level, asked)
         if task.runs:
-            return [by_qrels(name, qrels, results, *options) for name, results in self._runs()]
+            lookup = self._lookup if task.index else None
+            return [by_qrels(name, qrels, results, *options, lookup) for name, results in self._runs()]
         strangers = sum(name not in asked for name in qrels)
         self.doubt(strangers, "judged questions are not among the questions: they count as 0")
         relevant = {name for judged in qrels.values() for name, grade in judged.items() if grade >= task.level}
-        documents = sum(bool(self._index.passages_of(name)) for name in relevant)
-        passages = sum(self._index.passage(name) is not None for name in relevant)
-        # Judgements speak of documents, or else of the passages they were cut into.
-        by_document = documents >= passages
-        self.doubt(len(relevant) - max(documents, passages), f"of {len(relevant):,} relevant ids are not in the index")
-        chosen = [question for question in asked.values() if question.id in qrels]
+        self.doubt(
+            sum(not self._index.has(name) for name in relevant),
+            f"of {len(relevant):,} relevant ids are not in the index",
+        )
+        # Judgements speak of documents, or of passages; where a document is one passage they are the same.
+        by_document = any(self._index.passage(name) is None and self._index.has(name) for name in relevant)
+        wanted = [question for question in asked.values() if question.id in qrels]
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:
-                results = self._results(chosen, mode, by_document)
+                results = self._results(wanted, mode, by_document)
                 systems.append(by_qrels(mode, qrels, results, *options, self._lookup, watch))
         return systems
 
@@ -210,20 +229,26 @@ class _Job:
             form = task.form or ("queries" if task.qrels and _questions.is_table(path) else None)
         found, skipped = _questions.read_all(path, form)
         self.found.skipped += skipped
-        if task.limit and task.limit < len(found):
-            chosen = random.Random(task.seed).sample(range(len(found)), task.limit)  # noqa: S311
-            found = [found[position] for position in sorted(chosen)]
         return found
 
+    def _sample(self, asked: list[Question]) -> list[Question]:
+        """As many as were wanted, in their order."""
+        if not self._task.limit or self._task.limit >= len(asked):
+            return asked
+        chosen = random.Random(self._task.seed).sample(range(len(asked)), self._task.limit)  # noqa: S311
+        return [asked[position] for position in sorted(chosen)]
+
     def _asked_in_runs(self) -> list[Question]:
-        """The questions of DPR result files, each once."""
-        found: dict[tuple[str, str], Question] = {}
+        """The questions of DPR result files: each as often as the file that has it most often."""
+        found: dict[tuple[str, int], Question] = {}
         for path in self._task.runs:
+            times: Counter[str] = Counter()
             if is_trec(path):
                 cure = "give --qrels FILE, or --questions FILE and the index with -i"
                 raise UsageError(f"{path} does not say what is right: {cure}")
             for result in read_run(path):
-                found.setdefault((result.question.id, result.question.text), result.question)
+                times[result.question.text] += 1
+                found.setdefault((result.question.text, times[result.question.text]), result.question)
         return list(found.values())
 
     def _doubts(self, asked: Sequence[Question], match: Mode) -> None:
@@ -239,15 +264,15 @@ class _Job:
         if 10 * patterns > len(answers):
             self.doubt(patterns, "answers look like regular expressions: use --match regex if they are")
 
-    def _gold(self, asked: Sequence[Question], match: Mode) -> dict[str, list[str]] | None:
-        known = [question for question in asked if question.gold] if self._task.gold else []
-        if not known:
+    def _gold(self, asked: Sequence[Question], match: Mode) -> list[list[str]] | None:
+        if not self._task.gold or not any(question.gold for question in asked):
             return None
-        found = {
-            question.id: [passage.id for passage in find_gold(self._index, question, match)]
-            for question in self._counted(known, "finding gold passages", len(known))
-        }
-        self.found.unmapped = sum(not names for names in found.values())
+        found = [
+            [passage.id for passage in find_gold(self._index, question, match)]
+            for question in self._counted(asked, "finding gold passages", len(asked))
+        ]
+        known = sum(bool(question.gold) for question in asked)
+        self.found.unmapped = known - sum(map(bool, found))
         left_out = "questions have a gold passage that is not in the index: accuracy by gold is that of the others"
         self.doubt(self.found.unmapped, left_out)
         return found
@@ -270,25 +295,32 @@ class _Job:
 
     def _results(self, asked: Sequence[Question], mode: Any, by_document: bool) -> Iterator[Result]:
         if self._task.candidates:
-            found = rerank(self._index, asked, self._candidates(asked), mode, **self._task.fusing)
+            found = rerank(self._index, asked, self._candidates(asked), mode, by_document, **self._task.fusing)
         else:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
+        if self._task.folder:  # in some BEIR sets the questions are documents too, and BEIR does not count those
+            found = (
+                replace(result, contexts=tuple(one for one in result.contexts if one.id != result.question.id))
+                for result in found
+            )
         return self._counted(found, mode, len(asked))
 
-    def _candidates(self, asked: Sequence[Question]) -> dict[str, list[str]]:
-        found = {
-            asked[position].id: [context.id for context in result.contexts]
-            for position, result in aligned(asked, self._run(str(self._task.candidates)))
-        }
-        self.doubt(len(asked) - len(found), "questions have no candidates: they count as wrong")
-        names = {name for listed in found.values() for name in listed}
-        strangers = sum(self._index.passage(name) is None for name in names)
-        self.doubt(strangers, f"of {len(names):,} candidates are not in the index")
-        return found
+    def _candidates(self, asked: Sequence[Question]) -> list[list[str]]:
+        if self._given is None:
+            self._given = [[] for _ in asked]
+            for position, result in aligned(asked, self._run(str(self._task.candidates))):
+                if position is not None:
+                    self._given[position] = [context.id for context in result.contexts]
+            lost = sum(not names for names in self._given)
+            self.doubt(lost, "questions have no candidates: they count as wrong")
+            names = {name for listed in self._given for name in listed}
+            strangers = sum(not self._index.has(name) for name in names)
+            self.doubt(strangers, f"of {len(names):,} candidates are not in the index")
+        return self._given
 
     def _lookup(self, name: str) -> Context | None:
-        passage = self._index.passage(name) or next(iter(self._index.passages_of(name)), None)
-        return Context(passage.id, passage.title, passage.text) if passage else None
+        found = self._index.passage(name) or self._index.document(name)
+        return Context(name, found.title, found.text) if found else None
 
     @contextmanager
     def _watching(self, mode: str) -> Iterator[Callable[[Result], None]]:
@@ -297,6 +329,9 @@ class _Job:
             if path and len(self._modes) > 1:
                 stem, dot, rest = path.name.partition(".")
                 path = path.with_name(f"{stem}.{mode}{dot}{rest}")
+            if path:
+                task = self._task
+                apart(path, task.questions, task.qrels, task.candidates)
             yield stack.enter_context(writing(path, f"mundap-{mode}")) if path else lambda result: None
 
 

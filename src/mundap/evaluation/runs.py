@@ -1,6 +1,6 @@
 """What a retriever found, in files: DPR's result json in both dialects, and TREC runs."""
 
-import json
+import re
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,14 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from mundap.disk import disk_errors, replacing
+import numpy as np
+
+from mundap.disk import disk_errors, json_array, json_bytes, replacing
 from mundap.documents.files import STREAM_ERRORS, SourceFile, explain, open_file
 from mundap.documents.stream import json_items, json_lines
 from mundap.errors import MundapError
-from mundap.questions import settle
-from mundap.questions.objects import as_context, from_row, is_row
+from mundap.questions.objects import as_context, from_row
 from mundap.records import Context, Question, Result, Skipped
 
+_BLANKS = " \t\n\r\v\f"
+_CODED = re.compile(r"%(20|09|0A|0D|0B|0C)")
 _CONTEXTS = ("ctxs", "contexts")
 
 
@@ -37,7 +40,7 @@ class Faults:
 
 def is_trec(path: str | Path) -> bool:
     """Whether a run file is TREC's kind, by its content."""
-    return _head(open_file(path))[:1] not in (b"{", b"[")
+    return open_file(path).head()[:1] not in (b"{", b"[")
 
 
 def read_run(path: str | Path, faults: Faults | None = None) -> Iterator[Result]:
@@ -49,7 +52,7 @@ def read_run(path: str | Path, faults: Faults | None = None) -> Iterator[Result]
     faults = faults if faults is not None else Faults()
     file = open_file(path)
     try:
-        head = _head(file)
+        head = file.head()
         if not head:
             raise MundapError(f"{path}: the file is empty")
         if head[:1] in (b"{", b"["):
@@ -60,18 +63,10 @@ def read_run(path: str | Path, faults: Faults | None = None) -> Iterator[Result]
         raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
 
 
-def _head(file: SourceFile) -> bytes:
-    try:
-        with file.open() as stream:
-            return stream.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
-    except STREAM_ERRORS as error:
-        raise MundapError(f"{file.path}: {explain(error)}. Repair or replace the file.") from error
-
-
 def _read_dpr(file: SourceFile, head: bytes, faults: Faults) -> Iterator[Result]:
     """An array of results, JSON lines of them, or Pyserini's object with a result under each question id."""
-    lines = head.startswith(b"{") and is_row(head) and any(f'"{key}"'.encode() in head for key in _CONTEXTS)
-    lines = lines and not _is_dialect(head)
+    # Of an object, the first value tells: that of a result is a text or a list, that of Pyserini's file is a result.
+    lines = re.match(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[^{\s]', head) is not None
     rows = ((str(n), row) for n, (_, row) in enumerate(json_lines(file))) if lines else json_items(file, members=True)
     for count, (key, row) in enumerate(rows):
         where = f"{file.source}#{count + 1}"
@@ -86,12 +81,7 @@ def _read_dpr(file: SourceFile, head: bytes, faults: Faults) -> Iterator[Result]
             faults.skipped.append(Skipped(where, "not a result: expected a question and `ctxs` or `contexts`"))
             continue
         contexts = tuple(context for part in listed if (context := as_context(part)) is not None)
-        yield Result(settle(question), contexts)
-
-
-def _is_dialect(head: bytes) -> bool:
-    """Pyserini's file: an object whose members are results."""
-    return head.find(b"{", 1) < (head.find(b"[") if b"[" in head else len(head)) and head.find(b"{", 1) > 0
+        yield Result(question, contexts)
 
 
 def _once(result: Result, faults: Faults) -> Result:
@@ -124,7 +114,7 @@ def _read_trec(file: SourceFile, faults: Faults) -> Iterator[Result]:
         except (IndexError, ValueError):
             faults.skipped.append(Skipped(f"{file.source}:{number}", "expected: question Q0 document rank score tag"))
             continue
-        names, scores = found.setdefault(cells[0].decode("utf-8", "replace"), (bytearray(), array("d")))
+        names, scores = found.setdefault(_whole(cells[0]), (bytearray(), array("d")))
         names += name + b"\n"
         scores.append(score)
     if not found:
@@ -132,9 +122,10 @@ def _read_trec(file: SourceFile, faults: Faults) -> Iterator[Result]:
         raise MundapError(f"{file.path}: no run in it.{reason}")
     for question, (joined, listed) in found.items():
         best: dict[str, float] = {}
-        for document, score in zip(joined.decode("utf-8", "replace").split("\n"), listed, strict=False):
+        for document, score in zip(map(_whole, bytes(joined).split(b"\n")), listed, strict=False):
             faults.duplicates += document in best
             best[document] = max(score, best.get(document, score))
+        best = {document: float(np.float32(score)) for document, score in best.items()}  # as trec_eval keeps them
         faults.ties += len(set(best.values())) < len(best)
         order = sorted(best.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
         yield Result(Question(question, ""), tuple(Context(document, score=score) for document, score in order))
@@ -149,32 +140,21 @@ def writing(path: str | Path, tag: str = "mundap") -> Iterator[Callable[[Result]
     name = where.name.removesuffix(".gz")
     with disk_errors(where), replacing(where) as file:
         if name.endswith(".jsonl"):
-            yield lambda result: _write(file, _dpr_line(result) + b"\n")
+            yield lambda result: _write(file, json_bytes(_dpr_row(result)) + b"\n")
         elif name.endswith(".json"):
-            yield from _dpr_array(file)
+            with json_array(file) as write:
+                yield lambda result: write(_dpr_row(result))
         else:
             yield lambda result: _write(file, _trec_lines(result, tag))
-
-
-def _dpr_array(file: IO[bytes]) -> Iterator[Callable[[Result], None]]:
-    opening = b"[\n"
-
-    def write(result: Result) -> None:
-        nonlocal opening
-        file.write(opening + _dpr_line(result))
-        opening = b",\n"
-
-    yield write
-    file.write(b"\n]\n" if opening == b",\n" else b"[]\n")
 
 
 def _write(file: IO[bytes], data: bytes) -> None:
     file.write(data)
 
 
-def _dpr_line(result: Result) -> bytes:
+def _dpr_row(result: Result) -> dict[str, Any]:
     question = result.question
-    row: dict[str, Any] = {
+    return {
         "id": question.id,
         "question": question.text,
         "answers": list(question.answers),
@@ -189,15 +169,24 @@ def _dpr_line(result: Result) -> bytes:
             for context in result.contexts
         ],
     }
-    return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _trec_lines(result: Result, tag: str) -> bytes:
-    # trec_eval orders by score and breaks ties by id: equal scores are told apart, so that it sees our order.
-    lines, last = [], float("inf")
+    # trec_eval keeps scores in 32 bits and breaks ties by id: equal ones are told apart, so that it sees our order.
+    lines, last = [], np.float32(np.inf)
     for rank, context in enumerate(result.contexts, 1):
-        score = min(round(context.score, 6), last - 1e-6) if rank > 1 else round(context.score, 6)
-        last = score
-        question, name = ("_".join(part.split()) for part in (result.question.id, context.id))
-        lines.append(f"{question} Q0 {name} {rank} {score:.6f} {tag}\n")
+        last = min(np.float32(context.score), np.nextafter(last, np.float32(-np.inf)))
+        question, name = map(_one_word, (result.question.id, context.id))
+        lines.append(f"{question} Q0 {name} {rank} {float(last):.9g} {tag}\n")
     return "".join(lines).encode("utf-8", "replace")
+
+
+def _one_word(name: str) -> str:
+    """An id as a TREC run can hold it: blanks are written as in addresses, %20."""
+    return "".join(f"%{ord(letter):02X}" if letter in _BLANKS else letter for letter in name) or "-"
+
+
+def _whole(name: bytes) -> str:
+    """An id out of a TREC run."""
+    text = name.decode("utf-8", "replace")
+    return _CODED.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text

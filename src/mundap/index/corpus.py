@@ -137,9 +137,15 @@ class Corpus:
         return None
 
     def numbers_named(self, names: Iterable[str]) -> np.ndarray:
-        """The numbers of the living passages with these ids; ids that are not there are left out."""
-        places = [place for name in names if (place := self.find_passage(name)) is not None]
-        return np.array([int(segment.numbers_at([row])[0]) for segment, row in places], np.uint64)
+        """The numbers of the living passages with these ids, or of these documents; others are left out."""
+        found: list[int] = []
+        for name in names:
+            place = self.find_passage(name)
+            if place is not None:
+                found.append(int(place[0].numbers_at([place[1]])[0]))
+            elif document := self.find_document(name) or self.find_document(name.removeprefix("wiki:")):
+                found += document[0].numbers_at(document[0].passage_rows(document[1])).tolist()
+        return np.array(found, np.uint64)
 
     def numbers_of(self, segment: Segment, documents: np.ndarray) -> np.ndarray:
         """The living passage numbers of some of a segment's documents."""
@@ -180,7 +186,10 @@ class Corpus:
     def sample(self, count: int, chance: random.Random) -> np.ndarray:
         """The numbers of that many different living passages, or of all if there are no more."""
         if count >= len(self):
-            return np.concatenate([segment.numbers()[self.living(segment)] for segment in self.segments])
+            every = [segment.numbers()[self.living(segment)] for segment in self.segments]
+            numbers = np.concatenate([np.empty(0, np.uint64), *every]).tolist()
+            chance.shuffle(numbers)
+            return np.array(numbers, np.uint64)
         lengths = list(map(len, self.segments))
         found: dict[int, None] = {}
         while len(found) < count:

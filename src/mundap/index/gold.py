@@ -14,6 +14,7 @@ from mundap.text.overlap import containment, shingles
 _SAME = 0.5  # of the shorter text's shingles: the same text, cut elsewhere
 _BESIDE = 60  # characters on each side of an answer that show it is that one and not another with the same words
 _BESIDE_SAME = 0.3  # of those; less than half, for the answer may stand at the edge of a passage
+_FEWEST = 6  # shingles in common: a heading that the gold passage begins with is not that passage
 _EXCERPT = 600  # characters searched for
 _CANDIDATES = 20
 
@@ -55,20 +56,24 @@ def _same(passages: Iterable[Passage], gold: Context, question: Question, start:
     if start is not None and 0 <= start < len(gold.text) and question.answers:
         end = start + len(question.answers[0])
         beside = shingles(gold.text[max(0, start - _BESIDE) : end + _BESIDE])
-    scored: list[tuple[float, float, Passage]] = []
+    scored: list[tuple[float, int, Passage]] = []
     for passage in passages:
         parts = shingles(passage.text)
         near = containment(beside, parts) if beside else 1.0
-        same = containment(whole, parts)
-        if same >= _SAME and near >= _BESIDE_SAME:
-            scored.append((near, same, passage))
+        shared = len(whole & parts)
+        if containment(whole, parts) >= _SAME and near >= _BESIDE_SAME and shared >= min(_FEWEST, len(whole)):
+            scored.append((near, shared, passage))
     scored.sort(key=lambda one: one[:2], reverse=True)
     return [passage for _, _, passage in scored]
 
 
 def _candidates(index: Index, gold: Context, mark: int) -> list[Passage]:
     first = max(0, min(mark - _EXCERPT // 2, len(gold.text) - _EXCERPT))
-    excerpt = f"{gold.title} {gold.text[first : first + _EXCERPT]}"
-    passages = [hit.passage for hit in index.search(excerpt, _CANDIDATES, "bm25")]
     named = index.passage(gold.id) if gold.id else None
+    if named and named.text == gold.text:
+        return [named]
+    excerpt = f"{gold.title} {gold.text[first : first + _EXCERPT]}"
+    if not excerpt.strip():
+        excerpt = gold.text.strip()[:_EXCERPT]
+    passages = [hit.passage for hit in index.search(excerpt, _CANDIDATES, "bm25")]
     return [named, *passages] if named and all(one.id != named.id for one in passages) else passages

@@ -163,8 +163,12 @@ class Index:
         fusion: Fusion = "zscore",
         weight: float | None = None,
         scale: float = 1.1,
+        by_document: bool = False,
     ) -> list[Hit]:
-        """Order given passages by how well they fit a question; ids that are not in the index are left out."""
+        """Order given passages by how well they fit a question; ids that are not in the index are left out.
+
+        A document's id stands for all its passages. With `by_document` only the best of each document is kept.
+        """
         mode = mode or self.default_mode
         self._check([question], 1, mode, fusion)
         among = np.unique(self._corpus.numbers_named(names))
@@ -176,12 +180,16 @@ class Index:
             zeros = np.zeros(len(rest), np.float32)
             scores = np.append(found[1], zeros)
             found = np.append(found[0], rest), scores, scores, None
-        return self._hits(found, size, by_document=False)
+        return self._hits(found, size, by_document)
 
     def passage(self, name: str) -> Passage | None:
         """The passage with this id."""
         place = self._corpus.find_passage(name)
         return place[0].passage(place[1]) if place else None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a passage or a document with this id."""
+        return bool(len(self._corpus.numbers_named([name])))
 
     def passages_of(self, name: str) -> list[Passage]:
         """The passages of the document with this id, in order; none if there is no such document."""

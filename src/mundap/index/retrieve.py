@@ -1,7 +1,7 @@
 """From questions to results, in batches: what evaluations and result files are made of."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mundap.index.index import MAX_QUESTION, Index, Mode
@@ -39,14 +39,15 @@ def retrieve(
 def rerank(
     index: Index,
     questions: Iterable[Question],
-    candidates: Mapping[str, Sequence[str]],
+    candidates: Iterable[Sequence[str]],
     mode: Mode | None = None,
+    by_document: bool = False,
     **options: Any,
 ) -> Iterator[Result]:
-    """Yield for each question its own candidates, given by id, in this index's order."""
-    for question in questions:
-        hits = index.rerank(question.text[:MAX_QUESTION], candidates.get(question.id, ()), mode, **options)
-        yield Result(question, tuple(_context(hit, False) for hit in hits))
+    """Yield for each question its own candidates, ids of passages or documents, in this index's order."""
+    for question, names in zip(questions, candidates, strict=True):
+        hits = index.rerank(question.text[:MAX_QUESTION], names, mode, by_document=by_document, **options)
+        yield Result(question, tuple(_context(hit, by_document) for hit in hits))
 
 
 def _context(hit: Hit, by_document: bool) -> Context:

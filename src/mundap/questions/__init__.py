@@ -1,17 +1,18 @@
 """From files to questions. `read` tells the format by itself; every row is a Question or a reason why not."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mundap.documents.files import STREAM_ERRORS, SourceFile, explain, open_file
 from mundap.errors import MundapError, UsageError
 from mundap.questions import objects, tables
 from mundap.records import Question, Skipped
-from mundap.text.answers import Mode
+from mundap.text.answers import Mode, looks_like_pattern
 from mundap.text.scripts import has_hangul, has_unspaced
 
-__all__ = ["FORMATS", "choose_match", "is_table", "read", "read_all", "settle"]
+__all__ = ["FORMATS", "choose_match", "is_table", "match_for", "read", "read_all", "unique"]
 
 Reader = Callable[[SourceFile], Iterator[Question | Skipped]]
 
@@ -42,8 +43,7 @@ def read(path: str | Path, form: str | None = None) -> Iterator[Question | Skipp
         form = form or _detect(file)
         if form not in FORMATS:
             raise UsageError(f"format {form!r}: choose one of {', '.join(FORMATS)}")
-        for found in FORMATS[form](file):
-            yield settle(found) if isinstance(found, Question) else found
+        yield from FORMATS[form](file)
     except STREAM_ERRORS as error:
         raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
 
@@ -56,7 +56,7 @@ def read_all(path: str | Path, form: str | None = None) -> tuple[list[Question],
     """
     questions: list[Question] = []
     skipped: list[Skipped] = []
-    for found in read(path, form):
+    for found in unique(read(path, form)):
         if isinstance(found, Question):
             questions.append(found)
         else:
@@ -78,26 +78,31 @@ def choose_match(path: str | Path, form: str | None = None) -> Mode:
         return "regex"
     first = [found for found in itertools.islice(read(path, form), 500) if isinstance(found, Question)]
     answers = [answer for question in first for answer in question.answers]
+    return match_for(answers)
+
+
+def match_for(answers: Sequence[str]) -> Mode:
+    """How answers like these are to be looked for."""
+    if 4 * sum(map(looks_like_pattern, answers)) > len(answers):
+        return "regex"
     foreign = sum(has_hangul(answer) or has_unspaced(answer) for answer in answers)
     # Numbers and Latin names are answers in any language: a quarter is plenty.
     return "cjk" if 4 * foreign > len(answers) else "string"
 
 
-def settle(question: Question) -> Question:
-    """JSON may hold lone surrogates, which no file can: they become the replacement character."""
-    try:
-        "".join([question.id, question.text, *question.answers]).encode()
-        return question
-    except UnicodeEncodeError:
-        id, text, *answers = (
-            part.encode("utf-8", "replace").decode() for part in (question.id, question.text, *question.answers)
-        )
-        return Question(id, text, tuple(answers), question.gold, question.start)
+def unique(questions: Iterable[Question | Skipped]) -> Iterator[Question | Skipped]:
+    """The questions with ids that differ: an id that was seen before gets a number behind it."""
+    seen: dict[str, int] = {}
+    for found in questions:
+        if isinstance(found, Question):
+            seen[found.id] = seen.get(found.id, 0) + 1
+            if seen[found.id] > 1:
+                found = replace(found, id=f"{found.id}#{seen[found.id]}")
+        yield found
 
 
 def _detect(file: SourceFile) -> str:
-    with file.open() as stream:
-        head = stream.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = file.head()
     if head.startswith(b"["):
         return "json"
     if head.startswith(b"{"):

@@ -3,13 +3,16 @@
 In a folder of training examples, qrels of 0 are the hard negatives.
 """
 
-import json
+import hashlib
+import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
-from mundap.disk import replacing
+from mundap.disk import json_bytes, replacing
 from mundap.documents.files import STREAM_ERRORS, explain, open_file
 from mundap.documents.stream import json_lines, table
 from mundap.errors import MundapError
@@ -19,6 +22,7 @@ from mundap.records import Context, Example, Question, Skipped
 Qrels = dict[str, dict[str, int]]
 """How relevant each judged document is to each question."""
 
+_WHOLE = re.compile(r"-?[0-9]{1,9}")
 _SPLITS = ("train", "test", "dev")
 
 
@@ -40,8 +44,8 @@ def read_qrels(path: str | Path) -> tuple[Qrels, list[Skipped]]:
                 skipped.append(row)
                 continue
             cells = row if len(row) in (3, 4) else "\t".join(row).split()
-            if number == 1 and len(cells) == 3 and "id" in cells[0].lower():
-                continue
+            if number == 1 and len(cells) == 3 and not _is_whole(cells[-1]) and cells[-1].strip().isalpha():
+                continue  # the header
             if len(cells) not in (3, 4) or not _is_whole(cells[-1]):
                 skipped.append(Skipped(where, "expected: question, (0,) document, relevance"))
                 continue
@@ -116,10 +120,24 @@ def _example(folder: Path, question: Question, judged: dict[str, int], texts: di
 
 @contextmanager
 def writing(folder: Path) -> Iterator[Callable[[Example], None]]:
-    """Write a BEIR folder with qrels/train.tsv. Passages without an id get one by their text."""
+    """Write a BEIR folder with qrels/train.tsv. A passage without an id gets one by its text."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise MundapError(f"{folder} is there already. Give a new folder.")
-    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        with _writing(made) as write:
+            yield write
+        made.chmod(0o755)
+        if folder.exists():
+            folder.rmdir()
+        made.rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[Callable[[Example], None]]:
+    (folder / "qrels").mkdir()
     known: dict[str, int] = {}
     with (
         replacing(folder / "corpus.jsonl") as corpus,
@@ -129,26 +147,33 @@ def writing(folder: Path) -> Iterator[Callable[[Example], None]]:
         qrels.write(b"query-id\tcorpus-id\tscore\n")
 
         def filed(context: Context) -> str:
-            name = context.id or f"p{len(known)}"
-            mark = crc32(context.text.encode("utf-8", "replace"))
+            text = context.text.encode("utf-8", "replace")
+            mark = crc32(text)
+            name = _one_word(context.id) or "text-" + hashlib.blake2b(text, digest_size=8).hexdigest()
             while known.get(name, mark) != mark:  # two files may use one id for different texts
                 name += "'"
             if name not in known:
                 known[name] = mark
                 row = {"_id": name, "title": context.title, "text": context.text}
-                corpus.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                corpus.write(json_bytes(row) + b"\n")
             return name
 
         def write(one: Example) -> None:
-            row = {"_id": one.question.id, "text": one.question.text, "answers": list(one.question.answers)}
-            queries.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            asked = _one_word(one.question.id)
+            row = {"_id": asked, "text": one.question.text, "answers": list(one.question.answers)}
+            queries.write(json_bytes(row) + b"\n")
             judged = {filed(context): 0 for context in one.hard + one.negatives}
             judged |= {filed(context): 1 for context in one.positives}
             for name, grade in sorted(judged.items(), key=lambda pair: -pair[1]):
-                qrels.write(f"{one.question.id}\t{name}\t{grade}\n".encode("utf-8", "replace"))
+                qrels.write(f"{asked}\t{name}\t{grade}\n".encode("utf-8", "replace"))
 
         yield write
 
 
+def _one_word(name: str) -> str:
+    """An id that a table can hold."""
+    return "_".join(name.split())
+
+
 def _is_whole(cell: str) -> bool:
-    return cell.strip().lstrip("-").isascii() and cell.strip().lstrip("-").isdigit()
+    return _WHOLE.fullmatch(cell.strip()) is not None

@@ -35,13 +35,16 @@ def read_jsonl(file: SourceFile) -> Iterator[Question | Skipped]:
 
 def is_row(head: bytes) -> bool:
     """Whether a file that begins like this has one object a line, not one object over many lines."""
-    line, end, _ = head.partition(b"\n")
-    try:
-        value = json.loads(line)
-    except ValueError:
-        # A line longer than what we see: one row of many, unless it opens an array of records.
-        return not end and re.match(rb'\{\s*("version"[^,]{0,40},\s*)?"data"\s*:\s*\[', head, re.IGNORECASE) is None
-    return isinstance(value, dict) and not isinstance(value.get("data", value.get("Data")), list)
+    lines = head.split(b"\n")
+    if len(lines) == 1:  # longer than what we see: one row of many, unless it opens an array of records
+        return re.match(rb'\{\s*("version"[^,]{0,40},\s*)?"data"\s*:\s*\[', head, re.IGNORECASE) is None
+    for line in lines[:2]:  # the first may be broken
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        return isinstance(value, dict) and not isinstance(value.get("data", value.get("Data")), list)
+    return False
 
 
 def _from_value(value: Any, position: int, where: str) -> Iterator[Question | Skipped]:
@@ -83,12 +86,12 @@ def from_row(row: Mapping[str, Any], position: str, where: str) -> Iterator[Ques
         return
     raw = next((row[key] for key in _ANSWERS if row.get(key) is not None), ())
     answers, starts = _answers(raw)
-    good = tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
-    if len(good) < len(set(answers)):
+    good = tuple(dict.fromkeys(clean(answer) for answer in answers if answer.strip()))
+    if not all(map(str.strip, answers)):
         yield Skipped(where, "an empty answer was left out")
     gold = tuple(_gold(row))
     name = next((str(row[key]) for key in _ID if isinstance(row.get(key), str | int) and row[key] != ""), position)
-    yield Question(name, text.strip(), good, gold, starts[0] if starts and gold else None)
+    yield Question(clean(name), clean(text.strip()), good, gold, starts[0] if starts and gold else None)
 
 
 def _answers(value: Any) -> tuple[list[str], list[int]]:
@@ -127,11 +130,11 @@ def _gold(row: Mapping[str, Any]) -> Iterator[Context]:
     context = row.get("context", row.get("passage"))
     title = row.get("title")
     if isinstance(context, str) and context.strip():
-        yield Context(title=title if isinstance(title, str) else "", text=context)
+        yield Context(title=clean(title) if isinstance(title, str) else "", text=clean(context))
     named = row.get("gold", ())
     for name in named if isinstance(named, list | tuple) else (named,):
         if isinstance(name, str | int) and name != "":
-            yield Context(id=str(name))
+            yield Context(id=clean(str(name)))
 
 
 def as_context(value: Any) -> Context | None:
@@ -146,12 +149,21 @@ def as_context(value: Any) -> Context | None:
         return None
     told = value.get("has_answer")
     return Context(
-        id=name,
-        title=title if isinstance(title, str) else "",
-        text=text,
+        id=clean(name),
+        title=clean(title) if isinstance(title, str) else "",
+        text=clean(text),
         score=as_score(value.get("score")),
         has_answer=told if isinstance(told, bool) else None,
     )
+
+
+def clean(text: str) -> str:
+    """JSON may hold lone surrogates, which no file can: they become the replacement character."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
 
 
 def as_score(value: Any) -> float:

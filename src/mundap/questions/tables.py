@@ -8,6 +8,7 @@ from mundap.documents.files import SourceFile
 from mundap.documents.stream import table
 from mundap.records import Question, Skipped
 
+_HEADERS = (["question", "answers"], ["question", "answer"], ["query", "answers"])
 _LONGEST_LIST = 1_000_000
 _TREC_KIND = re.compile(r"[\w-]{0,30}")
 _WIKIMOVIES = re.compile(r"\d+ (?=\S)")
@@ -31,6 +32,8 @@ def read_csv(file: SourceFile) -> Iterator[Question | Skipped]:
             yield row
         elif len(row) < 2:
             yield Skipped(where, "expected two columns, separated by a tab: question, list of answers")
+        elif position == 0 and [cell.strip().lower() for cell in row[:2]] in _HEADERS:
+            continue
         else:
             yield from _question(str(position), row[0], _listed(row[1]), where)
 

@@ -23,6 +23,10 @@ _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+", regex.UNICODE)
 _LOOSE = regex.compile(rf"([{HANGUL}{UNSPACED}])(?=[{HANGUL}{UNSPACED}])")
 _PATTERN_MARK = regex.compile(r"\\[sdwbSDWB.?()]|\.[*+]|\(\?|\w\?\(|\)[?*+]|\w\|\w|\[[^\]]*\][?*+]|\[\w-\w\]")
 _PATIENCE = 2.0  # seconds for one pattern in one passage; some patterns would take years
+_given_up: set[str] = set()
+_LONGEST_PATTERN = 20_000
+_MOST_REPEATS = 10_000
+_REPEATS = re.compile(r"\{,?(\d{1,18})")
 _log = logging.getLogger(__name__)
 
 
@@ -95,10 +99,13 @@ def _contains(words: Sequence[str], part: tuple[str, ...]) -> bool:
 
 
 def _found(pattern: "regex.Pattern[str]", text: str) -> bool:
+    if pattern.pattern in _given_up:
+        return False
     try:
         return pattern.search(text, timeout=_PATIENCE) is not None
     except TimeoutError:
-        _log.warning("answer %r takes too long to look for: it counts as not found", pattern.pattern)
+        _given_up.add(pattern.pattern)
+        _log.warning("answer %r takes too long to look for: from here on it counts as not found", pattern.pattern)
         return False
 
 
@@ -107,9 +114,11 @@ def _regex(answer: str) -> "regex.Pattern[str] | None":
     if not answer.strip():
         return None
     try:
+        if len(answer) > _LONGEST_PATTERN or any(int(number) > _MOST_REPEATS for number in _REPEATS.findall(answer)):
+            raise ValueError("too large")
         pattern = unicodedata.normalize("NFD", answer)
         return regex.compile(pattern, regex.IGNORECASE | regex.UNICODE | regex.MULTILINE)
-    except regex.error as error:
+    except (regex.error, ValueError, RecursionError, OverflowError, MemoryError) as error:
         _log.warning("answer %r is not a regular expression (%s): it matches nothing", answer, error)
         return None
 

@@ -28,7 +28,8 @@ class Findings:
         usable: How many can be trained on.
         errors: What makes a row unusable, the first thousand.
         warnings: What is likely to harm training, the first thousand.
-        counts: How often each kind of error and warning occurs.
+        error_counts: How often each kind of error occurs.
+        warning_counts: How often each kind of warning does.
         positives: Passages in all; likewise `hard` and `negatives`.
     """
 

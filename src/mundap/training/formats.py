@@ -3,17 +3,16 @@
 Whatever the file, it is streamed, and a row that cannot be used is reported with its place.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from mundap.disk import disk_errors, replacing
+from mundap.disk import disk_errors, json_array, json_bytes, replacing
 from mundap.documents.files import STREAM_ERRORS, SourceFile, explain, open_file
 from mundap.documents.stream import json_items, json_lines, table
 from mundap.errors import MundapError, UsageError
-from mundap.questions import beir, settle
+from mundap.questions import beir
 from mundap.questions.objects import as_context, from_row, is_row
 from mundap.records import Context, Example, Question, Skipped
 
@@ -36,11 +35,11 @@ def read_examples(path: str | Path, form: str | None = None) -> Iterator[Example
         MundapError: The file is missing or breaks off.
     """
     form = form or detect(path)
-    if form == "beir":
-        yield from beir.read_examples(Path(path))
-        return
-    file = open_file(path)
     try:
+        if form == "beir":
+            yield from beir.read_examples(Path(path))
+            return
+        file = open_file(path)
         if form == "triples":
             yield from _read_triples(file)
             return
@@ -72,7 +71,7 @@ def example(row: Any, position: int, where: str) -> Example | Skipped:
     if not lists["positives"]:
         return Skipped(where, "no positive passage with a text")
     plain = Question(question.id, question.text, question.answers)
-    return Example(settle(plain), lists["positives"], lists["hard"], lists["negatives"])
+    return Example(plain, lists["positives"], lists["hard"], lists["negatives"])
 
 
 def _contexts(row: dict[str, Any], keys: tuple[str, ...]) -> tuple[Context, ...]:
@@ -85,12 +84,7 @@ def detect(path: str | Path) -> str:
     """The format of an existing file, from its content."""
     if Path(path).is_dir():
         return "beir"
-    file = open_file(path)
-    try:
-        with file.open() as stream:
-            head = stream.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
-    except STREAM_ERRORS as error:
-        raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
+    head = open_file(path).head()
     if head.startswith(b"["):
         return "dpr-json"
     if head.startswith(b"{"):
@@ -128,16 +122,8 @@ def writing(path: str | Path, form: str) -> Iterator[Write]:
 
 @contextmanager
 def _dpr_json(path: Path) -> Iterator[Write]:
-    with replacing(path) as file:
-        opening = b"[\n"
-
-        def write(one: Example) -> None:
-            nonlocal opening
-            file.write(opening + _line(_dpr(one)))
-            opening = b",\n"
-
-        yield write
-        file.write(b"\n]\n" if opening == b",\n" else b"[]\n")
+    with replacing(path) as file, json_array(file) as write:
+        yield lambda one: write(_dpr(one))
 
 
 @contextmanager
@@ -242,9 +228,5 @@ def _one_line(context: Context) -> str:
     return " ".join(f"{context.title} {context.text}".split())
 
 
-def _line(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-
-
 def _write_line(file: Any, value: Any) -> None:
-    file.write(_line(value) + b"\n")
+    file.write(json_bytes(value) + b"\n")

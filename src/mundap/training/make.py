@@ -12,7 +12,7 @@ from mundap.errors import UsageError
 from mundap.index.gold import find_gold
 from mundap.index.index import MAX_QUESTION, Index
 from mundap.records import Context, Example, Passage, Question, Skipped
-from mundap.text.answers import Mode
+from mundap.text.answers import Mode, looks_like_pattern
 from mundap.text.scores import normalize
 from mundap.training.negatives import Counts, Miner
 from mundap.training.positives import Evidence, choose, search_text
@@ -24,8 +24,6 @@ _NO_ANSWER = "neither an answer nor a gold passage"
 _REPEATED = "the same question and answers again"
 _EXCLUDED = "the question stands in an excluded file"
 _LONG = f"the question is longer than {MAX_QUESTION:,} characters"
-
-Watcher = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,7 @@ class Report:
         hard: Hard negatives in all.
         negatives: Random negatives in all.
         few: Examples with fewer hard negatives than were asked for.
+        patterns: Questions whose answers look like regular expressions.
         unchecked: Examples without answers: whether a negative answers them cannot be told.
         seconds: How long it took.
     """
@@ -78,6 +77,7 @@ class Report:
     hard: int = 0
     negatives: int = 0
     few: int = 0
+    patterns: int = 0
     unchecked: int = 0
     seconds: float = 0.0
 
@@ -93,6 +93,7 @@ class Report:
             "random_negatives": self.negatives,
             "fewer_negatives_than_asked": self.few,
             "without_answers": self.unchecked,
+            "answers_like_patterns": self.patterns,
             "skipped": [one.as_dict() for one in self.skipped[:1000]],
             "skipped_count": len(self.skipped),
             "seconds": round(self.seconds, 3),
@@ -130,7 +131,7 @@ def make(
                 dropped(question, found)
                 continue
             kept.append(question)
-            positives.append(tuple(_as_context(passage) for passage in found[:_MOST_POSITIVES]))
+            positives.append(tuple(_as_context(passage) for passage in found))
         for question, right, (hard, others) in zip(kept, positives, miner.mine(kept, positives), strict=True):
             report.kept += 1
             report.from_gold += bool(question.gold)
@@ -140,7 +141,7 @@ def make(
             report.few += len(hard) < asked
             report.unchecked += not question.answers
             report.seconds = time.monotonic() - started
-            yield Example(question, right, hard, others)
+            yield Example(question, right[:_MOST_POSITIVES], hard, others)
     report.seconds = time.monotonic() - started
 
 
@@ -156,6 +157,7 @@ def _usable(
             report.skipped.append(found)
             continue
         report.questions += 1
+        report.patterns += any(map(looks_like_pattern, found.answers))
         gold = "" if not found.gold else found.gold[0].id + found.gold[0].text
         parts = "\0".join([found.text, *found.answers, gold])
         key = hashlib.blake2b(parts.encode("utf-8", "replace"), digest_size=12).digest()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from mundap.errors import UsageError
 from mundap.index.index import Index
 from mundap.index.sparse import SparseLexical
 from mundap.records import Context, Passage, Question
@@ -11,6 +12,7 @@ from mundap.text.answers import Mode, has_answer
 from mundap.text.overlap import containment, shingles
 
 _DEPTH = 100
+_LARGEST_MATRIX = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ class Miner:
 
     @cached_property
     def _sparse(self) -> tuple[SparseLexical, list[str]]:
+        if len(self._index) > _LARGEST_MATRIX:
+            raise UsageError(f"TF-IDF is held in memory: at most {_LARGEST_MATRIX:,} passages. Use BM25.")
         names: list[str] = []
 
         def texts() -> Iterator[str]:

@@ -199,7 +199,7 @@ class _Run:
         if not math.isfinite(loss):
             raise MundapError(
                 f"the loss is {loss} at step {self.number + 1}: training has gone wrong. The last good checkpoint is "
-                f"in {self.out / 'checkpoints'}. Lower the learning rate (rate = {self.recipe.rate}) and start a new run."
+                f"in {self.out / 'checkpoints'}. Lower the learning rate ({self.recipe.rate}) and start a new run."
             )
         self.processes.add_gradients(self.learning)
         if self.scaler:
