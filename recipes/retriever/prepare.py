@@ -28,6 +28,7 @@ SETS = {
     "webquestions": "webquestions/trainmodel.json.gz",
     "trec": "curatedtrec/large2470-train.tsv.gz",
 }
+DEV = "tydiqa-goldp/english_tydiqa_dev.json.gz"
 TESTS = ("nq.dev", "nq.test", "trivia.dev", "trivia.test", "wq.test", "curated.test", "squad.test")
 
 
@@ -75,6 +76,10 @@ def main() -> None:
         made = out / f"{name}.jsonl"
         if not made.exists():
             mundap("data", "make", "-i", pool, "-q", path, "-o", made, "--bm25", arguments.negatives, *excluded)
+    dev, made = data / DEV, out / "dev.jsonl"
+    mundap("index", *(data / path for path in POOL), dev, "-o", out / "pool-dev", "--model", "none")
+    if not made.exists():
+        mundap("data", "make", "-i", out / "pool-dev", "-q", dev, "-o", made, "--bm25", 30)
 
 
 if __name__ == "__main__":

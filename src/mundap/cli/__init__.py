@@ -20,6 +20,7 @@ _VERBS = {
     "data": ("mundap.cli.data", "data", "Make, check and convert training data."),
     "evaluate": ("mundap.cli.evaluate", "evaluate", "Measure how well questions are answered."),
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
+    "train": ("mundap.cli.train", "train", "Train models."),
     "models": ("mundap.cli.models", "models", "List, check and export models."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
 }

@@ -143,6 +143,23 @@ class Recipe:
             raise UsageError("the weight of a training set must be greater than 0")
 
 
+_SYNONYMS = {
+    "learning_rate": "rate",
+    "lr": "rate",
+    "batch_size": "batch",
+    "num_train_epochs": "epochs",
+    "max_steps": "steps",
+    "warmup_ratio": "warmup",
+    "model": "start",
+    "output_dir": "out",
+    "fp16": "precision",
+    "bf16": "precision",
+    "max_grad_norm": "clip",
+    "gradient_accumulation_steps": "accumulate",
+}
+"""What other trainers call our keys."""
+
+
 def load(path: str | Path | None, overrides: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe from a TOML file, changed by flags. Paths in it are relative to the file.
 
@@ -175,7 +192,7 @@ def _from_facts(
     checked: dict[str, Any] = {}
     for key, value in values.items():
         if key not in hints:
-            near = difflib.get_close_matches(key, hints, 1)
+            near = [_SYNONYMS[key]] if key in _SYNONYMS else difflib.get_close_matches(key, hints, 1)
             hint = f" Did you mean {near[0]}?" if near else f" The keys are: {', '.join(hints)}."
             raise UsageError(f"{where + ': ' if where else ''}unknown key {key!r}.{hint}")
         checked[key] = _fitting(key, value, hints[key], base)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import platform
 import subprocess
 import time
@@ -80,6 +81,11 @@ def train(recipe: Recipe, watch: Watcher = lambda progress: None) -> Trained:
         return _Run(recipe, processes, watch).go()
     finally:
         processes.close()
+
+
+def is_first() -> bool:
+    """Whether this is the process that reports."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 class _Run:

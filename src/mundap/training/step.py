@@ -62,7 +62,7 @@ class Step:
             side.carry_back(leaf.grad[begin : begin + size])
         rows = torch.arange(len(scores), device=scores.device)
         better = (scores > scores[rows, targets].unsqueeze(1)) & ~left_out
-        return Seen(float(values.mean()), 1 + float(better.sum(1).float().mean()))
+        return Seen(float(values.detach().mean()), 1 + float(better.sum(1).float().mean()))
 
     def _begin(self, size: int) -> int:
         """Where this process's rows begin among all."""

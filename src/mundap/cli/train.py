@@ -1,0 +1,100 @@
+"""`mundap train`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from mundap.cli import shared
+from mundap.errors import UsageError
+
+
+@click.group()
+def train() -> None:
+    """Train models (needs mundap[train])."""
+
+
+@train.command()
+@click.argument("recipe", required=False, metavar="[RECIPE.toml]")
+@click.option("--train", "train_paths", multiple=True, metavar="FILE", help="Training examples (repeatable).")
+@click.option("--dev", "dev_paths", multiple=True, metavar="FILE", help="Examples to validate on (repeatable).")
+@click.option("--start", metavar="DIR", help="The checkpoint to start from: Hugging Face or sentence-transformers.")
+@click.option("-o", "--out", metavar="DIR", help="The folder of the run: checkpoints, log, model.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Any key of a recipe, such as batch=64 (repeatable).")  # fmt: skip
+@shared.JSON
+def retriever(
+    recipe: str | None,
+    train_paths: tuple[str, ...],
+    dev_paths: tuple[str, ...],
+    start: str | None,
+    out: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Train a dual encoder on files that `mundap data make` wrote.
+
+    A run that was stopped, or killed, goes on from its last checkpoint when the same command is given again. With
+    `torchrun --nproc-per-node 2 -m mundap train retriever recipe.toml` several processes share each batch, and all
+    passages of it are negatives for all questions. All keys of a recipe: docs/training.md.
+
+    \b
+    Examples:
+      mundap train retriever recipe.toml
+      mundap train retriever --train train.jsonl --dev dev.jsonl --start ./bert-base -o run --set batch=16
+    """
+    from mundap.training import recipe as recipes
+    from mundap.training import retriever as trainer
+
+    overrides: dict[str, Any] = {}
+    for setting in settings:
+        key, mark, value = setting.partition("=")
+        if not mark:
+            raise UsageError(f"--set {setting}: write it as KEY=VALUE")
+        overrides[key.strip()] = value.strip()
+    given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
+    overrides |= {key: value for key, value in given.items() if value}
+    chosen = recipes.load(recipe, overrides)
+    with _watching() as watch:
+        done = trainer.train(chosen, watch)
+    if not trainer.is_first():
+        return
+    if as_json:
+        shared.print_json(asdict(done))
+        return
+    click.echo(f"{done.model}: the best of {done.steps:,} steps is {done.best_step:,} ({done.stopped})")
+    for label, figures in done.figures.items():
+        before = done.before.get(label, {})
+        cells = (f"{name} {before.get(name, float('nan')):.2f} -> {value:.2f}" for name, value in figures.items())
+        click.echo(f"  {label}: {', '.join(cells)}")
+
+
+@contextmanager
+def _watching() -> Iterator[Any]:
+    """Loss, rank, rate, speed and time left, on stderr."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda progress: None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (
+        rich.SpinnerColumn(),
+        rich.TextColumn("step {task.completed:,}/{task.total:,}"),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[state]}"),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1, state="")
+
+        def watch(now: Any) -> None:
+            speed = f"{now.examples_per_second:.1f} examples/s"
+            state = f"loss {now.loss:.3f}, rank {now.rank:.1f}, rate {now.rate:.1e}, {speed}"
+            bar.update(task, completed=now.step, total=now.steps, state=state)
+
+        yield watch
