@@ -66,3 +66,42 @@ def export(
     else:
         for precision, cosine in parity.items():
             click.echo(f"{out}: {precision}, cosine with torch at least {cosine:.6f}")
+
+
+@models.command()
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The folder to make.")
+@click.option("--to", "layout", type=click.Choice(["sentence-transformers", "dpr"]), default="sentence-transformers",
+              show_default=True, help="`dpr`: Hugging Face's DPRQuestionEncoder and DPRContextEncoder.")  # fmt: skip
+@click.option("--passage", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="The passage encoder, if SOURCE is the question encoder of a pair.")  # fmt: skip
+@click.option("--base", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="For an original DPR .cp file: the folder of the BERT it was trained from.")  # fmt: skip
+@shared.JSON
+def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Path | None, as_json: bool) -> None:
+    """Convert a checkpoint between layouts (needs mundap[train]).
+
+    Reads Hugging Face, sentence-transformers and DPR directories, ANCE's, and original DPR .cp files, of which
+    nothing but the weights is read. A pair goes into OUT/question and OUT/passage, which `export` and `train` take.
+
+    \b
+    Examples:
+      mundap models convert dpr-question -o pair --passage dpr-context
+      mundap models convert hf_bert_base.cp --base bert-base-uncased -o pair --to dpr
+    """
+    from mundap.errors import UsageError
+    from mundap.models import checkpoint, layouts
+
+    if source.is_file():
+        if base is None:
+            raise UsageError(f"{source} has no vocabulary: give the folder of the BERT it was trained from with --base")
+        towers = dict(zip(("question", "passage"), checkpoint.read_original_dpr(source, base), strict=True))
+    else:
+        towers = {"question": checkpoint.open_checkpoint(source, "question")}
+        if passage or checkpoint.has_two_towers(source):
+            towers["passage"] = checkpoint.open_checkpoint(passage or source, "passage")
+    layouts.write(towers, out, layout)
+    if as_json:
+        shared.print_json({"path": str(out), "layout": layout, "towers": list(towers)})
+    else:
+        click.echo(f"{out}: {layout}, {' and '.join(towers)}")

@@ -42,7 +42,7 @@ class Encoder:
         self.folder = folder
         self.config = folders.EncoderConfig.load(folder)
         self.threads = threads or cores()
-        self._weights = folders.weights(folder, precision)
+        self._weights = {part: folders.weights(folder, precision, part) for part in ("encoder", "question")}
         self._local = threading.local()
 
     @classmethod
@@ -53,7 +53,7 @@ class Encoder:
     def encode_questions(self, questions: Sequence[str]) -> np.ndarray:
         """One float32 row a question."""
         prompt = self.config.question_prompt
-        return self._encode([prompt + question.replace("\u2019", "'") for question in questions])
+        return self._encode([prompt + question.replace("\u2019", "'") for question in questions], "question")
 
     def encode_passages(self, passages: Iterable[tuple[str, str]]) -> np.ndarray:
         """One float32 row a (title, text) pair."""
@@ -64,15 +64,15 @@ class Encoder:
                 texts.append((prompt + title, text))
             else:
                 texts.append(prompt + (f"{title}. {text}" if title else text))
-        return self._encode(texts)
+        return self._encode(texts, "encoder")
 
-    def _encode(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
+    def _encode(self, texts: Sequence[str | tuple[str, str]], part: str) -> np.ndarray:
         result = np.empty((len(texts), self.config.dimension), np.float32)
 
         def fill(start: int) -> None:
-            part = texts[start : start + _CHUNK]
-            for row, tokens in enumerate(self._tokenizer.encode_batch(part), start):
-                result[row] = self._run(np.array([tokens.ids], np.int64))
+            some = texts[start : start + _CHUNK]
+            for row, tokens in enumerate(self._tokenizer.encode_batch(some), start):
+                result[row] = self._run(np.array([tokens.ids], np.int64), self._weights[part])
 
         starts = range(0, len(texts), _CHUNK)
         if len(starts) == 1 or self.threads == 1:
@@ -102,19 +102,19 @@ class Encoder:
         tokenizer.enable_truncation(self.config.max_length, strategy="longest_first")
         return tokenizer
 
-    def _run(self, ids: np.ndarray) -> np.ndarray:
+    def _run(self, ids: np.ndarray, weights: Path) -> np.ndarray:
         try:
-            return np.asarray(self._session().run(None, {"input_ids": ids})[0][0])
+            return np.asarray(self._session(weights).run(None, {"input_ids": ids})[0][0])
         except ModelError:
             raise
         except Exception as error:  # onnxruntime's classes are not public
-            raise ModelError(f"{self._weights} fails ({error}). Export the model again.") from error
+            raise ModelError(f"{weights} fails ({error}). Export the model again.") from error
 
-    def _session(self) -> Any:
-        session = getattr(self._local, "session", None)
-        if session is None:
-            session = self._local.session = _open_session(self._weights)
-        return session
+    def _session(self, weights: Path) -> Any:
+        sessions = self._local.__dict__.setdefault("sessions", {})
+        if weights not in sessions:
+            sessions[weights] = _open_session(weights)
+        return sessions[weights]
 
 
 def _open_session(path: Path) -> Any:

@@ -50,7 +50,7 @@ def export(
     """Write a model folder and compare it with torch.
 
     Args:
-        source: A Hugging Face or sentence-transformers directory.
+        source: A checkpoint that `open_checkpoint` reads, or two in `question/` and `passage/`.
         out: The folder to make; it appears whole or not at all.
         name: What the model is called; the source's name by default.
         precisions: `int8`, `fp32` or both.
@@ -64,22 +64,29 @@ def export(
     """
     if out.exists() and any(out.iterdir()):
         raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
-    network, tokenizer, recipe = checkpoint.load(source)
+    roles = {"encoder": "question"}
+    if checkpoint.has_two_towers(source):
+        roles = {"encoder": "passage", "question": "question"}
+    towers = {part: checkpoint.open_checkpoint(source, role) for part, role in roles.items()}
+    networks = {name: checkpoint.TextEncoder(loaded).eval() for name, loaded in towers.items()}
+    loaded = towers["encoder"]
+    recipe = loaded.recipe
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
         made = Path(scratch) / "model"
         made.mkdir()
         with _quiet():
-            _write_fp32(network, made / "encoder.fp32.onnx")
-            if "int8" in precisions:
-                _write_int8(made / "encoder.fp32.onnx", made / "encoder.int8.onnx")
-        if "fp32" not in precisions:
-            (made / "encoder.fp32.onnx").unlink()
-        tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
+            for part, network in networks.items():
+                _write_fp32(network, made / f"{part}.fp32.onnx")
+                if "int8" in precisions:
+                    _write_int8(made / f"{part}.fp32.onnx", made / f"{part}.int8.onnx")
+        for path in made.glob("*.fp32.onnx") if "fp32" not in precisions else ():
+            path.unlink()
+        loaded.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
         EncoderConfig(
             name=name or source.name,
-            dimension=network.network.config.hidden_size,
-            max_length=min(recipe.max_length, checkpoint.positions(network.network.config)),
+            dimension=loaded.dimension,
+            max_length=min(recipe.max_length, checkpoint.positions(loaded.network.config)),
             pooling=recipe.pooling,
             normalized=recipe.normalized,
             similarity="cosine" if recipe.normalized else "dot",
@@ -92,7 +99,7 @@ def export(
             license=license,
             sha256={path.name: checksum(path) for path in sorted(made.iterdir())},
         ).save(made)
-        parity = {precision: _parity(made, network, precision) for precision in precisions}
+        parity = {precision: _parity(made, networks, precision) for precision in precisions}
         if out.exists():
             out.rmdir()
         shutil.move(made, out)
@@ -143,19 +150,27 @@ def _write_int8(source: Path, path: Path) -> None:
     )
 
 
-def _parity(folder: Path, network: Any, precision: Any) -> float:
+def _parity(folder: Path, networks: dict[str, Any], precision: Any) -> float:
     """The lowest cosine over a few texts between the exported model and torch on the same tokens."""
     encoder = Encoder(folder, precision, threads=1)
-    ours = encoder.encode_passages(_PROBES)
-    theirs = np.concatenate(list(_torch_vectors(encoder, network, _PROBES)))
+    pairs = [(encoder.encode_passages(_PROBES), _torch_vectors(encoder, networks["encoder"], _PROBES))]
+    if "question" in networks:
+        asked = [text for _, text in _PROBES]
+        pairs.append((encoder.encode_questions(asked), _torch_vectors(encoder, networks["question"], asked)))
+    return min(float(_cosines(ours, np.concatenate(list(theirs))).min()) for ours, theirs in pairs)
+
+
+def _cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    return float(((ours * theirs).sum(1) / norms).min())
+    return np.asarray((ours * theirs).sum(1) / norms)
 
 
-def _torch_vectors(encoder: Encoder, network: Any, passages: Iterable[tuple[str, str]]) -> Iterator[np.ndarray]:
-    for title, text in passages:
-        pair = (title, text) if title and encoder.config.title == "pair" else (f"{title}. {text}" if title else text)
-        ids = encoder._tokenizer.encode_batch([pair])[0].ids
+def _torch_vectors(encoder: Encoder, network: Any, texts: Iterable[Any]) -> Iterator[np.ndarray]:
+    for text in texts:
+        if isinstance(text, tuple):
+            title, body = text
+            text = (title, body) if title and encoder.config.title == "pair" else f"{title}. {body}" if title else body
+        ids = encoder._tokenizer.encode_batch([text])[0].ids
         with torch.no_grad():
             yield network(torch.tensor([ids])).numpy()
 

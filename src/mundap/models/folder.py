@@ -1,5 +1,7 @@
 """A model folder: `config.json`, `tokenizer.json`, `encoder.int8.onnx` and, optionally, `encoder.fp32.onnx`.
 
+A model with two towers has `question.int8.onnx` as well, for questions.
+
 The graph takes the token ids of one text and gives its vector: pooling and normalisation are inside.
 """
 
@@ -109,10 +111,14 @@ def find(name: str | Path) -> Path:
     return Path(name)
 
 
-def weights(folder: Path, precision: Precision | None = None) -> Path:
-    """The ONNX file to run: int8 unless the other is asked for or is the only one."""
+def weights(folder: Path, precision: Precision | None = None, part: str = "encoder") -> Path:
+    """The ONNX file to run: int8 unless the other is asked for or is the only one.
+
+    Questions have a network of their own (`part` is then `question`) only if the model has two towers.
+    """
     for wanted in [precision] if precision else ["int8", "fp32"]:
-        path = folder / f"encoder.{wanted}.onnx"
-        if path.is_file():
-            return path
+        for name in (part, "encoder"):
+            path = folder / f"{name}.{wanted}.onnx"
+            if path.is_file():
+                return path
     raise ModelError(f"{folder} has no {precision or 'encoder'} weights. Export the model again.")

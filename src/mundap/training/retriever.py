@@ -104,9 +104,9 @@ class _Run:
         processes.wait()
         if not processes.first:
             self.sets = [ExampleFile(one, scratch) for one in recipe.train]
-        self.model, self.tokenizer = towers.build(recipe)
+        self.model, tokenizer = towers.build(recipe)
         self.model.to(processes.device).train()
-        self.tokens = Tokens(self.tokenizer, recipe)
+        self.tokens = Tokens(tokenizer, recipe)
         self.batches = Batches(self.sets, recipe, self.tokens, processes.rank, processes.world)
         self.steps = self._planned()
         self.learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -285,8 +285,6 @@ class _Run:
                 file.write(json.dumps(facts) + "\n")
 
     def _finish(self, started: float) -> Trained:
-        from mundap.training import save
-
         self.done.steps = self.number
         self.done.stopped = self.done.stopped or "all steps done"
         if self.dev:
@@ -298,7 +296,7 @@ class _Run:
         if self.dev:
             self.done.figures = validate(self.model, self.dev, self.tokens, self.recipe, self.processes)
         if self.processes.first:
-            save.save_model(self.model, self.tokenizer, self.recipe, self.out / "model")
+            towers.save(self.model, self.out / "model")
         self.processes.wait()
         self.done.seconds = time.monotonic() - started
         return self.done

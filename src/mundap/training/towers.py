@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mundap.errors import ExtraMissing, ModelError
-from mundap.models import checkpoint
+from mundap.models import checkpoint, layouts
 from mundap.training.recipe import Recipe
 
 try:
@@ -18,19 +18,20 @@ _LEAST = 8  # texts in a chunk, whatever their lengths
 
 
 class Tower(nn.Module):
-    """A network with pooling and, if wanted, a projection."""
+    """A network with pooling and, on top, the layers of its head."""
 
-    def __init__(self, network: Any, pooling: str, projection: int = 0) -> None:
+    def __init__(self, loaded: checkpoint.Checkpoint) -> None:
         super().__init__()
-        self.network = network
-        self.pooling = pooling
-        self.projection = nn.Linear(network.config.hidden_size, projection) if projection else None
-        self._typed = checkpoint.takes_types(network)
+        self.loaded = loaded
+        self.network = loaded.network
+        self.head = loaded.head
+        self.pooling = loaded.recipe.pooling
+        self._typed = checkpoint.takes_types(loaded.network)
 
     @property
     def dimension(self) -> int:
         """The length of a vector."""
-        return int(self.projection.out_features if self.projection else self.network.config.hidden_size)
+        return self.loaded.dimension
 
     def forward(self, ids: Any, mask: Any) -> Any:
         """Vectors of a padded batch; all token types are 0, as in the papers' models."""
@@ -41,7 +42,7 @@ class Tower(nn.Module):
             vectors = (states * weights).sum(1) / weights.sum(1)
         else:
             vectors = states[:, 0]
-        return self.projection(vectors) if self.projection else vectors
+        return self.head(vectors)
 
 
 class DualEncoder(nn.Module):
@@ -78,12 +79,13 @@ def build(recipe: Recipe) -> tuple[DualEncoder, Any]:
     """
     torch.manual_seed(recipe.seed)  # a projection starts from chance
     start = Path(recipe.start)
-    question, tokenizer = _tower(start, "question", recipe)
+    question = _tower(start, "question", recipe)
+    tokenizer = question.loaded.tokenizer
     passage = question
     if recipe.towers == "two":
         other = Path(recipe.passage_start) if recipe.passage_start else start
-        passage, second = _tower(other, "passage", recipe)
-        if second.get_vocab() != tokenizer.get_vocab():
+        passage = _tower(other, "passage", recipe)
+        if passage.loaded.tokenizer.get_vocab() != tokenizer.get_vocab():
             raise ModelError(f"{start} and {other} have different vocabularies: they cannot be trained together")
         if passage.dimension != question.dimension:
             raise ModelError(f"{start} and {other} give vectors of different lengths")
@@ -96,8 +98,9 @@ def build(recipe: Recipe) -> tuple[DualEncoder, Any]:
     return model, tokenizer
 
 
-def _tower(folder: Path, role: str, recipe: Recipe) -> tuple[Tower, Any]:
-    network, tokenizer, facts = checkpoint.open_network(folder, role, "sdpa")
+def _tower(folder: Path, role: str, recipe: Recipe) -> Tower:
+    loaded = checkpoint.open_checkpoint(folder, role, "sdpa")
+    network = loaded.network
     if recipe.dropout >= 0:
         for module in network.modules():
             if isinstance(module, nn.Dropout):
@@ -108,8 +111,24 @@ def _tower(folder: Path, role: str, recipe: Recipe) -> tuple[Tower, Any]:
                     setattr(module, name, recipe.dropout)
     if recipe.recompute:
         network.gradient_checkpointing_enable()
-    pooling = facts.pooling if recipe.pooling == "auto" else recipe.pooling
-    return Tower(network, pooling, recipe.projection), tokenizer
+    length = recipe.passage_length if recipe.towers == "shared" or role == "passage" else recipe.question_length
+    changes: dict[str, Any] = {"normalized": recipe.similarity == "cosine", "max_length": length}
+    if recipe.pooling != "auto":
+        changes["pooling"] = recipe.pooling
+    loaded = checkpoint.with_recipe(loaded, **changes)
+    if recipe.projection:
+        loaded.head.append(nn.Linear(loaded.dimension, recipe.projection))
+    return Tower(loaded)
+
+
+def save(model: DualEncoder, folder: Path) -> None:
+    """Write the trained encoder as sentence-transformers would, or the pair of them."""
+    if model.similarity == "l2":
+        raise ModelError("a model trained for L2 cannot be saved: its scores are no inner products. Train with dot.")
+    towers = {"question": model.question.loaded}
+    if not model.shared:
+        towers["passage"] = model.passage.loaded
+    layouts.write(towers, folder)
 
 
 def chunks(lengths: list[int], most: int = 0) -> list[list[int]]:
