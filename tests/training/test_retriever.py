@@ -54,7 +54,12 @@ def example(number, chance):
     name = "".join(chance.choice(list("abcdefghijklmnopqrstuvwxyz"), 5))  # what question and passage have in common
     positive = Context(f"p{number}", name, f"{text(int(chance.integers(5, 40)))} answer{chr(97 + number % 26)}")
     hard = tuple(Context(f"h{number}.{n}", "t", text(int(chance.integers(5, 40)))) for n in range(3))
-    return Example(Question(str(number), f"{name} {text(3)} {name}", (f"answer{chr(97 + number % 26)}",)), (positive,), hard, hard[:1])
+    return Example(
+        Question(str(number), f"{name} {text(3)} {name}", (f"answer{chr(97 + number % 26)}",)),
+        (positive,),
+        hard,
+        hard[:1],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +210,9 @@ def test_training_learns_and_leaves_a_model_that_sentence_transformers_loads(fil
 
     seen = []
     known = (DataSet(str(files / "a.jsonl")),)
-    chosen = recipe(files, tmp_path / "run", dev=known, epochs=4, metric="nll", similarity="cosine", temperature=0.1, mask=False)
+    chosen = recipe(
+        files, tmp_path / "run", dev=known, epochs=4, metric="nll", similarity="cosine", temperature=0.1, mask=False
+    )
     done = train(chosen, seen.append)
     assert (done.steps, seen[-1].step, done.stopped) == (32, 32, "all steps done")
     assert done.figures["all"]["nll"] < done.before["all"]["nll"]

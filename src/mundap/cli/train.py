@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -48,18 +49,58 @@ def retriever(
     from mundap.training import recipe as recipes
     from mundap.training import retriever as trainer
 
-    overrides: dict[str, Any] = {}
-    for setting in settings:
-        key, mark, value = setting.partition("=")
-        if not mark:
-            raise UsageError(f"--set {setting}: write it as KEY=VALUE")
-        overrides[key.strip()] = value.strip()
+    overrides = _settings(settings)
     given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
     overrides |= {key: value for key, value in given.items() if value}
     chosen = recipes.load(recipe, overrides)
     with _watching() as watch:
         done = trainer.train(chosen, watch)
-    if not trainer.is_first():
+    _tell(done, as_json)
+
+
+@train.command()
+@shared.READ
+@click.option("--start", required=True, metavar="DIR", help="The checkpoint to start from.")
+@click.option("-o", "--out", required=True, metavar="DIR", help="The folder of the run.")
+@click.option("--keep", type=click.FloatRange(0, 1), default=0.1, show_default=True,
+              help="How often the sentence stays in its passage.")  # fmt: skip
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of a recipe (repeatable).")
+@shared.JSON
+def ict(index_path: str | None, start: str, out: str, keep: float, settings: tuple[str, ...], as_json: bool) -> None:
+    """Pre-train on an index alone: a sentence is the question, the passage it comes from the answer.
+
+    The inverse cloze task of ORQA. The examples are kept in OUT/ict.jsonl, the last tenth to validate on.
+
+    \b
+    Example:
+      mundap train ict -i i --start ./bert-base -o pretrained --set batch=64
+    """
+    from mundap.training import ict as task
+    from mundap.training import recipe as recipes
+    from mundap.training import retriever as trainer
+
+    made = task.write_examples(index_path, Path(out), keep)
+    overrides = {"hard": 0, "mask": False, **_settings(settings)}
+    overrides |= {"train": [str(made[0])], "dev": [str(made[1])], "start": start, "out": out}
+    with _watching() as watch:
+        done = trainer.train(recipes.load(None, overrides), watch)
+    _tell(done, as_json)
+
+
+def _settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for setting in settings:
+        key, mark, value = setting.partition("=")
+        if not mark:
+            raise UsageError(f"--set {setting}: write it as KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _tell(done: Any, as_json: bool) -> None:
+    from mundap.training.retriever import is_first
+
+    if not is_first():
         return
     if as_json:
         shared.print_json(asdict(done))

@@ -1,38 +1,20 @@
 """An HTML page about an evaluation: one file, no scripts, nothing loaded from anywhere."""
 
 import html
-import itertools
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mundap.charts import COLOURS, PAGE_STYLE, line_chart
 from mundap.disk import disk_errors, write_atomic
 from mundap.evaluation.compare import Differences, Won, alone, figures, judged, mean_overlap, means, word_overlap
 from mundap.evaluation.outcomes import System
 from mundap.records import Context
 from mundap.version import __version__
 
-_COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#be185d")
 _SHOWN = 100  # questions of each list
 _LONGEST = 1200  # characters of a passage
 _MARKED = 50  # answers that are highlighted
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 52, 44, 110, 16
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; }
-small, .dim { opacity: .7; } .sure { font-weight: 600; }
-svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: currentColor; }
-details { border-bottom: 1px solid var(--line); padding: .35rem 0; } summary { cursor: pointer; }
-.passage { margin: .5rem 0 .5rem 1.2rem; padding-left: .8rem; border-left: 3px solid var(--line); }
-.chip { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
-.wide { overflow-x: auto; }
-"""
 
 
 def write_report(
@@ -60,7 +42,7 @@ def write_report(
     ]
     page = (
         f"<!doctype html><html><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+        f"<title>{_text(title)}</title><style>{PAGE_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
     )
     with disk_errors(where):
         where.mkdir(parents=True, exist_ok=True)
@@ -69,58 +51,12 @@ def write_report(
 
 
 def _chart(systems: Sequence[System], deepest: int) -> str:
-    """Accuracy against k, on a logarithmic axis; every line is named at its end."""
-    deepest = max(2, deepest)
-    points = sorted({k for k in (round(10 ** (step / 20)) for step in range(101)) if k <= deepest} | {deepest})
-    curves = [[float(system.hits(k).mean()) * 100 for k in points] for system in systems]
-    floor = 10 * math.floor(min(min(curve) for curve in curves) / 10)
-    span = max(10, 100 - floor)
-
-    def across(k: int) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * math.log10(k) / math.log10(deepest)
-
-    def down(value: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - floor) / span)
-
-    marks = [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000) if k <= deepest]
-    parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='Accuracy against k'>"]
-    for k in marks:
-        x = across(k)
-        parts.append(
-            f"<line x1={x:.1f} x2={x:.1f} y1={_TOP} y2={_HEIGHT - _BOTTOM} stroke='#8883'/>"
-            f"<text x={x:.1f} y={_HEIGHT - _BOTTOM + 18} text-anchor=middle>{k}</text>"
-        )
-    for tick in range(floor, floor + span + 1, 10):
-        y = down(tick)
-        parts.append(
-            f"<line x1={_LEFT} x2={_WIDTH - _RIGHT} y1={y:.1f} y2={y:.1f} stroke='#8883'/>"
-            f"<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>{tick}</text>"
-        )
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(f"<text x={middle} y={_HEIGHT - 6} text-anchor=middle>k (passages)</text>")
-    parts.append(f"<text x=14 y={_HEIGHT / 2} transform='rotate(-90 14 {_HEIGHT / 2})' text-anchor=middle>%</text>")
-    labels = _apart([down(curve[-1]) for curve in curves])
-    for number, (system, curve) in enumerate(zip(systems, curves, strict=True)):
-        colour = _COLOURS[number % len(_COLOURS)]
-        path = " ".join(f"{across(k):.1f},{down(value):.1f}" for k, value in zip(points, curve, strict=True))
-        parts.append(f"<polyline points='{path}' fill=none stroke='{colour}' stroke-width=2.2 />")
-        for k, value in zip(points, curve, strict=True):
-            if k in marks:
-                tip = f"{_text(system.name)}, top-{k}: {value:.1f} %"
-                place = f"cx={across(k):.1f} cy={down(value):.1f}"
-                parts.append(f"<circle {place} r=3.5 fill='{colour}'><title>{tip}</title></circle>")
-        where = f"x={_WIDTH - _RIGHT + 8} y={labels[number] + 4:.1f}"
-        parts.append(f"<text {where} style='fill:{colour}'>{_text(system.name[:18])}</text>")
-    return "".join([*parts, "</svg>"])
-
-
-def _apart(places: list[float]) -> list[float]:
-    """Heights of labels, moved so that none covers another."""
-    order = sorted(range(len(places)), key=lambda number: places[number])
-    result = list(places)
-    for above, below in itertools.pairwise(order):
-        result[below] = max(result[below], result[above] + 14)
-    return result
+    """Accuracy against k, on a logarithmic axis."""
+    points = sorted(
+        {k for k in (round(10 ** (step / 20)) for step in range(101)) if k <= deepest} | {1, max(2, deepest)}
+    )
+    curves = {system.name: [(k, 100 * float(system.hits(k).mean())) for k in points] for system in systems}
+    return line_chart(curves, "k (passages)", "%", logarithmic=True, top=100)
 
 
 def _table(systems: Sequence[System], cuts: Sequence[int], differences: Differences) -> str:
@@ -139,7 +75,7 @@ def _table(systems: Sequence[System], cuts: Sequence[int], differences: Differen
                 apart = f"{scale * one.mean:+.{places}f}, p {_chance(one.p)}"
                 cell += f"<br><small{sure} title='{tip}'>{apart}</small>"
             cells.append(f"<td>{cell}</td>")
-        chip = f"<span class=chip style='background:{_COLOURS[number % len(_COLOURS)]}'></span>"
+        chip = f"<span class=chip style='background:{COLOURS[number % len(COLOURS)]}'></span>"
         rows.append(f"<tr><td>{chip}{_text(system.name)}</td>{''.join(cells)}</tr>")
     test = "McNemar's exact test" if percent else "a randomisation test with 10,000 draws"
     note = f"Below each figure: the difference from {_text(systems[0].name)} and its p by {test}, paired by question."

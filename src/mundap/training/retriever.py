@@ -20,6 +20,7 @@ from mundap.training import recipe as recipes
 from mundap.training.batches import Batches, ExampleFile, Tokens
 from mundap.training.processes import Processes
 from mundap.training.recipe import Recipe
+from mundap.training.report import write_report
 from mundap.training.step import Step
 from mundap.training.validate import DevSet, dev_set, score, validate
 from mundap.version import __version__
@@ -121,6 +122,7 @@ class _Run:
         self.stale = 0
         self.number = 0
         self.log = self.out / "log.jsonl"
+        self.board = _tensorboard(self.out) if processes.first else None
 
     def _planned(self) -> int:
         whole = self.recipe.epochs * self.batches.an_epoch // self.recipe.accumulate
@@ -280,9 +282,16 @@ class _Run:
         return chance
 
     def _note(self, facts: dict[str, Any]) -> None:
-        if self.processes.first:
-            with disk_errors(self.log), self.log.open("a") as file:
-                file.write(json.dumps(facts) + "\n")
+        if not self.processes.first:
+            return
+        with disk_errors(self.log), self.log.open("a") as file:
+            file.write(json.dumps(facts) + "\n")
+        if self.board is not None:
+            rows = facts.get("dev", {}).items()
+            figures = {f"dev/{label}/{name}": value for label, row in rows for name, value in row.items()}
+            for name, value in {**facts, **figures}.items():
+                if isinstance(value, float):
+                    self.board.add_scalar(name, value, facts["step"])
 
     def _finish(self, started: float) -> Trained:
         self.done.steps = self.number
@@ -297,6 +306,8 @@ class _Run:
             self.done.figures = validate(self.model, self.dev, self.tokens, self.recipe, self.processes)
         if self.processes.first:
             towers.save(self.model, self.out / "model")
+            with disk_errors(self.out):
+                write_report(self.out)
         self.processes.wait()
         self.done.seconds = time.monotonic() - started
         return self.done
@@ -317,6 +328,15 @@ def _groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
     plain = [parameter for name, parameter in named if parameter.ndim < 2]
     decayed = [parameter for name, parameter in named if parameter.ndim >= 2]
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
+
+
+def _tensorboard(out: Path) -> Any:
+    """A writer for TensorBoard, if that is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(out / "tensorboard"))
 
 
 def _step_of(line: bytes) -> int:

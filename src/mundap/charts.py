@@ -1,0 +1,115 @@
+"""Line charts as SVG, for pages that load nothing from anywhere."""
+
+import html
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#be185d")
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 58, 44, 120, 16
+
+_ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)
+
+PAGE_STYLE = """
+:root { color-scheme: light dark; --line: #8884; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child { text-align: left; }
+small, .dim { opacity: .7; } .sure { font-weight: 600; }
+svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: currentColor; }
+details { border-bottom: 1px solid var(--line); padding: .35rem 0; } summary { cursor: pointer; }
+.passage { margin: .5rem 0 .5rem 1.2rem; padding-left: .8rem; border-left: 3px solid var(--line); }
+.chip { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
+.wide { overflow-x: auto; }
+"""
+
+
+def line_chart(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    across: str,
+    unit: str = "",
+    logarithmic: bool = False,
+    top: float | None = None,
+) -> str:
+    """Curves by name; every line is named at its end, every marked point says its value when pointed at.
+
+    Args:
+        curves: (x, y) points of each, x ascending.
+        across: What x is.
+        unit: Of y.
+        logarithmic: The scale of x.
+        top: The highest y there can be.
+    """
+    xs = sorted({x for curve in curves.values() for x, _ in curve})
+    ys = [y for curve in curves.values() for _, y in curve if math.isfinite(y)]
+    if not xs or not ys:
+        return "<p class=dim>Nothing to show.</p>"
+    ticks = _ticks(min(ys), max(ys) if top is None else top)
+    low, high = ticks[0], ticks[-1]
+    choice = _ROUND if logarithmic else _ticks(xs[0], xs[-1])
+    marks = [x for x in choice if xs[0] <= x <= xs[-1]]
+
+    def right(x: float) -> float:
+        if logarithmic:
+            share = math.log(x / xs[0]) / max(math.log(xs[-1] / xs[0]), 1e-12)
+        else:
+            share = (x - xs[0]) / max(xs[-1] - xs[0], 1e-12)
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * share
+
+    def down(y: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (y - low) / (high - low))
+
+    parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='{html.escape(across)}'>"]
+    for x in marks:
+        place = f"{right(x):.1f}"
+        parts.append(
+            f"<line x1={place} x2={place} y1={_TOP} y2={_HEIGHT - _BOTTOM} stroke='#8883'/>"
+            f"<text x={place} y={_HEIGHT - _BOTTOM + 18} text-anchor=middle>{_short(x)}</text>"
+        )
+    for y in ticks:
+        parts.append(
+            f"<line x1={_LEFT} x2={_WIDTH - _RIGHT} y1={down(y):.1f} y2={down(y):.1f} stroke='#8883'/>"
+            f"<text x={_LEFT - 8} y={down(y) + 4:.1f} text-anchor=end>{_short(y)}</text>"
+        )
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    parts.append(f"<text x={middle} y={_HEIGHT - 6} text-anchor=middle>{html.escape(across)}</text>")
+    if unit:
+        parts.append(f"<text x=14 y={_HEIGHT / 2} transform='rotate(-90 14 {_HEIGHT / 2})'>{html.escape(unit)}</text>")
+    heights = _apart([down(curve[-1][1]) for curve in curves.values()])
+    for number, (name, curve) in enumerate(curves.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        path = " ".join(f"{right(x):.1f},{down(y):.1f}" for x, y in curve if math.isfinite(y))
+        parts.append(f"<polyline points='{path}' fill=none stroke='{colour}' stroke-width=2.2 />")
+        for x, y in curve:
+            if len(curve) <= 12 or (logarithmic and x in marks):
+                tip = f"{html.escape(name)}, {html.escape(across)} {_short(x)}: {y:.4g} {html.escape(unit)}"
+                where = f"cx={right(x):.1f} cy={down(y):.1f}"
+                parts.append(f"<circle {where} r=3.5 fill='{colour}'><title>{tip}</title></circle>")
+        where = f"x={_WIDTH - _RIGHT + 8} y={heights[number] + 4:.1f}"
+        parts.append(f"<text {where} style='fill:{colour}'>{html.escape(name[:18])}</text>")
+    return "".join([*parts, "</svg>"])
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from below the lowest to above the highest."""
+    span = max(high - low, abs(high) * 0.01, 1e-6)
+    raw = span / 5
+    unit = 10.0 ** math.floor(math.log10(raw))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= raw)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, max(last, first + 1) + 1)]
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 1 else f"{value:.4g}"
+
+
+def _apart(places: list[float]) -> list[float]:
+    """Heights of labels, moved so that none covers another."""
+    order = sorted(range(len(places)), key=lambda number: places[number])
+    result = list(places)
+    for above, below in itertools.pairwise(order):
+        result[below] = max(result[below], result[above] + 14)
+    return result

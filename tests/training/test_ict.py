@@ -1,0 +1,70 @@
+import json
+
+import pytest
+
+from mundap.records import Passage
+from mundap.training.ict import ict_examples
+
+TEXT = "The river runs to the sea. It is long and it is old. Boats go up and down on it all day."
+
+
+def passage(number, text=TEXT):
+    return Passage(f"p{number}", "d", "Rivers", text, "", 0, len(text))
+
+
+def test_a_sentence_is_taken_out_of_its_passage_nine_times_in_ten():
+    examples = list(ict_examples([passage(n) for n in range(2000)]))
+    assert len(examples) == 2000
+    kept = 0
+    for example in examples:
+        (positive,) = example.positives
+        assert example.question.text in TEXT
+        assert positive.title == "Rivers"
+        stays = example.question.text in positive.text
+        kept += stays
+        assert positive.text == (TEXT if stays else " ".join(TEXT.replace(example.question.text, "").split()))
+    assert 0.07 < kept / 2000 < 0.13
+    assert len({example.question.text for example in examples}) == 3
+
+
+def test_the_same_each_time_and_nothing_from_a_single_sentence():
+    few = [passage(n) for n in range(20)]
+    assert list(ict_examples(few)) == list(ict_examples(few))
+    assert list(ict_examples(few, seed=1)) != list(ict_examples(few))
+    assert list(ict_examples([passage(1, "Only one sentence is in this text.")])) == []
+
+
+@pytest.mark.torch
+def test_pre_training_and_training_from_the_command_line(tmp_path):
+    pytest.importorskip("torch")
+    from mundap import Index
+    from tests.cli.test_cli import mundap
+    from tests.models.test_export import make_checkpoint
+
+    (tmp_path / "docs").mkdir()
+    for number in range(60):
+        (tmp_path / "docs" / f"{number}.txt").write_text(f"{TEXT} This is text number {number} of them all.")
+    Index.build([tmp_path / "docs"], tmp_path / "i", model="none")
+    make_checkpoint(tmp_path / "start")
+    short = ["--set", "batch=8", "--set", "question_length=16", "--set", "passage_length=40", "--set", "epochs=1"]
+    code, out, err = mundap(
+        "train", "ict", "-i", tmp_path / "i", "--start", tmp_path / "start", "-o", tmp_path / "ict", *short, "--json"
+    )
+    assert code == 0, err
+    done = json.loads(out)
+    assert done["steps"] == 54 // 8
+    assert set(done["figures"]) == {"ict-dev", "all"}
+    # Its model is a start for the next training, whose report has curves.
+    code, out, err = mundap(
+        "train", "retriever", "--train", tmp_path / "ict" / "ict.jsonl", "--start", tmp_path / "ict" / "model",
+        "-o", tmp_path / "run", "--set", "hard=0", "--set", "towers=two", *short,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "steps" in out
+    assert (tmp_path / "run" / "report.html").read_text().count("<polyline") == 3
+    assert (tmp_path / "run" / "model" / "passage" / "modules.json").exists()
+    code, _, err = mundap("train", "retriever", "--set", "bath=8")
+    assert code == 2
+    assert "Did you mean batch" in err
+    code, _, err = mundap("train", "retriever", "--start", "x")
+    assert (code, "no train" in err) == (2, True)
