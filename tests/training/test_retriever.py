@@ -296,6 +296,41 @@ def test_two_processes_train_as_one(files, tmp_path):
             assert dev["all"]["rank"] == pytest.approx(dev2["all"]["rank"], abs=0.5)
 
 
+def test_validation_by_its_definition(files, tmp_path):
+    """Ranks and likelihoods over the whole corpus of a dev set, counted out one by one."""
+    from mundap.training import towers
+    from mundap.training.batches import ExampleFile, Tokens
+    from mundap.training.validate import dev_set, encode, validate
+
+    chosen = recipe(files, tmp_path)
+    source = ExampleFile(chosen.dev[0], None)
+    doubled = dataclasses.replace(source[0], positives=source[0].positives * 2)  # the same passage twice
+    source.__class__.__getitem__, original = (
+        lambda self, n: doubled if n == 0 else original(self, n),
+        source.__class__.__getitem__,
+    )
+    try:
+        one = dev_set(source, 12, "string")
+    finally:
+        source.__class__.__getitem__ = original
+    assert one.right[0][1:] == [] or one.right[0][0] not in one.right[0][1:]
+    model, tokenizer = towers.build(chosen)
+    tokens = Tokens(tokenizer, chosen)
+    figures = validate(model, [one], tokens, chosen, Alone())["dev"]
+    model.eval()
+    questions = encode(model.question, tokens.questions(one.questions), tokens.pad, Alone()).numpy()
+    passages = encode(model.passage, tokens.passages(one.passages), tokens.pad, Alone()).numpy()
+    ranks, values = [], []
+    for vector, right in zip(questions, one.right, strict=True):
+        scores = passages @ vector
+        others = [scores[n] for n in range(len(passages)) if n not in right[1:]]
+        ranks.append(1 + sum(score > scores[right[0]] for score in others))
+        values.append(np.log(np.exp(np.array(others) - scores[right[0]]).sum()))
+    assert figures["rank"] == pytest.approx(np.mean(ranks), abs=0.5)  # scores of an untrained model nearly tie
+    assert figures["nll"] == pytest.approx(np.mean(values), rel=1e-4)
+    assert figures["top5"] == pytest.approx(100 * np.mean(np.array(ranks) <= 5), abs=9)
+
+
 def test_a_frozen_tower_does_not_move(files, tmp_path):
     from safetensors.torch import load_file
 

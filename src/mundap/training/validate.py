@@ -47,7 +47,7 @@ def dev_set(examples: ExampleFile, limit: int, match: Mode) -> DevSet:
         return numbers.setdefault((context.title, context.text), len(numbers))
 
     chosen: list[Example] = [examples[n] for n in range(min(limit, len(examples)))]
-    positives = [[number(context) for context in one.positives] for one in chosen]
+    positives = [list(dict.fromkeys(map(number, one.positives))) for one in chosen]
     for one in chosen:
         for context in (*one.hard[:_HARD], *one.negatives[:_HARD]):
             number(context)
