@@ -277,6 +277,19 @@ def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
     assert curves[0] == curves[1]
 
 
+def test_a_full_disk_at_checkpoint_time_is_said_and_leaves_no_half(files, tmp_path):
+    """The system refuses to let files grow beyond a limit, as a full disk would."""
+    chosen = recipe(files, tmp_path / "out", dev=(), steps=4)
+    (tmp_path / "recipe.toml").write_text(recipes.dump(chosen))
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000)); from mundap.cli import run; run()"
+    command = [sys.executable, "-c", code, "train", "retriever", str(tmp_path / "recipe.toml")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "cannot write to" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "out" / "checkpoints").iterdir()) == []
+
+
 def test_two_processes_train_as_one(files, tmp_path):
     """Cross-batch negatives with the right gradient: the same global batches, the same losses and dev figures."""
     curves = []
