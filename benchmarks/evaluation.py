@@ -22,7 +22,7 @@ from mundap.evaluation.outcomes import by_answers, by_qrels
 from mundap.records import Context, Question, Result
 from mundap.text.answers import has_answer
 from mundap.training.formats import writing
-from mundap.training.make import Recipe, Report, make
+from mundap.training.make import Report, Rules, make
 
 PEER = """
 import json, sys, time
@@ -118,7 +118,7 @@ def mining(passages: list[tuple[str, str]], number: int) -> dict[str, Any]:
         made = Report()
         with tempfile.TemporaryDirectory() as scratch, writing(Path(scratch) / "train.jsonl", "dpr-jsonl") as write:
             started = time.perf_counter()
-            for example in make(index, questions(passages, number, gold), Recipe(), made):
+            for example in make(index, questions(passages, number, gold), Rules(), made):
                 write(example)
             seconds = time.perf_counter() - started
         figures[name] = {"seconds": round(seconds, 1), "kept": made.kept, "hard negatives": made.hard}

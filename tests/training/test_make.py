@@ -5,7 +5,7 @@ from mundap.errors import UsageError
 from mundap.records import Context, Passage, Question, Skipped
 from mundap.text.answers import has_answer
 from mundap.text.overlap import containment, shingles
-from mundap.training.make import Recipe, Report, make
+from mundap.training.make import Report, Rules, make
 from mundap.training.negatives import Counts
 from mundap.training.positives import Evidence, choose, search_text
 
@@ -33,7 +33,7 @@ def pool(tmp_path_factory, tiny_model):
 def made(pool, questions, **options):
     report = Report()
     why = {}
-    examples = list(make(pool, questions, Recipe(**options), report, lambda q, reason: why.update({q.id: reason})))
+    examples = list(make(pool, questions, Rules(**options), report, lambda q, reason: why.update({q.id: reason})))
     return examples, report, why
 
 
@@ -88,7 +88,7 @@ def test_questions_of_a_test_set_are_left_out(pool):
         Question("a", "What is the capital of France?", ("Paris",)),
         Question("b", "Paris is where?", ("France",)),
     ]
-    examples = list(make(pool, questions, Recipe(), report, excluded={"what is capital of france"}))
+    examples = list(make(pool, questions, Rules(), report, excluded={"what is capital of france"}))
     assert [example.question.id for example in examples] == ["b"]
     assert report.dropped == {"the question stands in an excluded file": 1}
 
@@ -111,7 +111,7 @@ def test_answers_as_patterns(pool):
 
 def test_a_threshold_that_makes_no_sense():
     with pytest.raises(UsageError):
-        Recipe(duplicate=0)
+        Rules(duplicate=0)
 
 
 def passage(name, text):

@@ -13,7 +13,6 @@ from mundap.disk import apart, disk_errors, json_bytes, replacing
 from mundap.errors import MundapError, UsageError
 
 _FORMS = click.Choice(["dpr-json", "dpr-jsonl", "tevatron", "beir", "triples"])
-_QUESTION_FORMS = click.Choice(["json", "jsonl", "csv", "trec", "wikimovies", "queries"])
 
 
 @click.group()
@@ -25,7 +24,7 @@ def data() -> None:
 @shared.READ
 @click.option("--questions", "-q", "paths", multiple=True, required=True, metavar="FILE",
               help="Question-answer pairs (repeatable).")  # fmt: skip
-@click.option("--format", "form", type=_QUESTION_FORMS, help="Of the questions. [default: tell from each file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from each file]")
 @click.option("-o", "--out", required=True, metavar="FILE",
               help=".jsonl or .json: DPR's training format; .tsv: triples; + .gz.")  # fmt: skip
 @click.option("--to", "form_out", type=_FORMS, help="The output's format. [default: by its name]")
@@ -100,7 +99,7 @@ def make(
         write = stack.enter_context(formats.writing(out, form_out))
         asked = questions.unique(found for path in paths for found in questions.read(path, form))
         stream = shared.counted(asked, "making", "questions")
-        for example in examples(index, stream, _recipe(mode, options), report, tell, excluded):
+        for example in examples(index, stream, _rules(mode, options), report, tell, excluded):
             write(example)
         if not report.kept:
             raise MundapError(
@@ -117,8 +116,8 @@ def _most(report: Any) -> str:
     return f": {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
 
 
-def _recipe(mode: Any, options: dict[str, Any]) -> Any:
-    from mundap.training.make import Recipe
+def _rules(mode: Any, options: dict[str, Any]) -> Any:
+    from mundap.training.make import Rules
     from mundap.training.negatives import Counts
     from mundap.training.positives import Evidence
 
@@ -126,7 +125,7 @@ def _recipe(mode: Any, options: dict[str, Any]) -> Any:
     evidence = Evidence(
         options["depth"], options["shortest"], options["longest"], options["names"], options["evidence"]
     )
-    return Recipe(mode, counts, evidence, options["duplicate"], options["seed"])
+    return Rules(mode, counts, evidence, options["duplicate"], options["seed"])
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from mundap.cli import shared
 if TYPE_CHECKING:
     from mundap.evaluation.retrieval import Measured
 
-_QUESTION_FORMS = click.Choice(["json", "jsonl", "csv", "trec", "wikimovies", "queries"])
 _CUTS = click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 100_000), metavar="K…",
                      help="The cuts. [default: 1 5 20 100; with judgements 10 100 1000]")  # fmt: skip
 _QUESTIONS = click.option("-q", "--questions", metavar="FILE", help="Questions with answers, in any format that "
@@ -30,7 +29,7 @@ def evaluate() -> None:
 @evaluate.command(cls=shared.ManyValues)
 @shared.READ
 @_QUESTIONS
-@click.option("--format", "form", type=_QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
 @click.option("--beir", metavar="DIR", help="A BEIR folder: its queries and qrels.")
 @click.option("--split", help="Which qrels of the BEIR folder. [default: test]")
 @_QRELS
@@ -131,7 +130,7 @@ def _tell(found: "Measured") -> None:
 @click.argument("second")
 @shared.READ
 @_QUESTIONS
-@click.option("--format", "form", type=_QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
 @_QRELS
 @_LEVEL
 @_CUTS

@@ -29,13 +29,14 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
 
 
+QUESTION_FORMS = click.Choice(["json", "jsonl", "csv", "trec", "wikimovies", "queries"])
 MATCH = click.option(
     "--match",
     type=click.Choice(["auto", "string", "regex", "cjk"]),
     default="auto",
     show_default=True,
-    help="How answers are looked for. auto: regex for TREC tables, cjk where most answers are Korean, Japanese or "
-    "Chinese, else string, the papers' rule.",
+    help="How answers are looked for. auto: regex for TREC tables and where answers look like patterns, cjk where many "
+    "are Korean, Japanese or Chinese, else string, the papers' rule.",
 )
 
 

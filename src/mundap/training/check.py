@@ -13,9 +13,6 @@ from mundap.text.answers import Mode, broken_patterns, has_answer, looks_like_pa
 from mundap.training import formats
 
 _LISTED = 1000
-_CONTEXT_LISTS = (
-    "positive_ctxs", "negative_ctxs", "hard_negative_ctxs", "positive_passages", "negative_passages",
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -126,7 +123,7 @@ def _misshapen(row: dict[str, Any]) -> Iterator[str]:
         yield "no answers"
     elif isinstance(answers, list) and any(isinstance(one, str) and not one.strip() for one in answers):
         yield "an empty answer"
-    for key in _CONTEXT_LISTS:
+    for key in (key for keys in formats.LISTS.values() for key in keys):
         if key not in row:
             continue
         if not isinstance(row[key], list):

@@ -21,7 +21,7 @@ Writing = Callable[[Path], AbstractContextManager[Write]]
 
 FORMS = ("dpr-json", "dpr-jsonl", "tevatron", "beir", "triples")
 
-_LISTS = {
+LISTS = {
     "positives": ("positive_ctxs", "positive_passages"),
     "hard": ("hard_negative_ctxs", "negative_passages"),
     "negatives": ("negative_ctxs",),
@@ -67,7 +67,7 @@ def example(row: Any, position: int, where: str) -> Example | Skipped:
     question = found[-1]
     if not isinstance(question, Question):
         return question
-    lists = {name: _contexts(row, keys) for name, keys in _LISTS.items()}
+    lists = {name: _contexts(row, keys) for name, keys in LISTS.items()}
     if not lists["positives"]:
         return Skipped(where, "no positive passage with a text")
     plain = Question(question.id, question.text, question.answers)

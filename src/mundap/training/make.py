@@ -27,7 +27,7 @@ _LONG = f"the question is longer than {MAX_QUESTION:,} characters"
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Rules:
     """How examples are made.
 
     Attributes:
@@ -103,7 +103,7 @@ class Report:
 def make(
     index: Index,
     questions: Iterable[Question | Skipped],
-    recipe: Recipe,
+    rules: Rules,
     report: Report,
     dropped: Callable[[Question, str], None] = lambda question, why: None,
     excluded: Collection[str] = (),
@@ -113,19 +113,19 @@ def make(
     Args:
         index: The pool of passages.
         questions: As `mundap.questions.read` gives them.
-        recipe: How.
+        rules: How.
         report: Filled in on the way.
         dropped: Told of each question that is left out, and why.
         excluded: Questions, normalised by `normalize`, that must not be trained on: those of test sets.
     """
     started = time.monotonic()
-    miner = Miner(index, recipe.counts, recipe.match, recipe.duplicate, recipe.seed)
-    asked = recipe.counts.bm25 + recipe.counts.tfidf + recipe.counts.dense
+    miner = Miner(index, rules.counts, rules.match, rules.duplicate, rules.seed)
+    asked = rules.counts.bm25 + rules.counts.tfidf + rules.counts.dense
     stream = _usable(questions, report, dropped, excluded)
     while batch := list(itertools.islice(stream, _BATCH)):
         kept: list[Question] = []
         positives: list[tuple[Context, ...]] = []
-        for question, found in zip(batch, _positives(index, batch, recipe), strict=True):
+        for question, found in zip(batch, _positives(index, batch, rules), strict=True):
             if isinstance(found, str):
                 report.dropped[found] += 1
                 dropped(question, found)
@@ -178,19 +178,19 @@ def _usable(
         yield found
 
 
-def _positives(index: Index, batch: list[Question], recipe: Recipe) -> Iterator[list[Passage] | str]:
+def _positives(index: Index, batch: list[Question], rules: Rules) -> Iterator[list[Passage] | str]:
     """The positives of each question, the best first, or why it has none."""
     searched = [position for position, question in enumerate(batch) if not question.gold]
-    texts = [search_text(batch[position], recipe.match, index.analyzer)[:MAX_QUESTION] for position in searched]
-    rankings = index.search_batch(texts, recipe.evidence.depth, "bm25") if texts else []
+    texts = [search_text(batch[position], rules.match, index.analyzer)[:MAX_QUESTION] for position in searched]
+    rankings = index.search_batch(texts, rules.evidence.depth, "bm25") if texts else []
     ranked = dict(zip(searched, rankings, strict=True))
 
     def one(position: int) -> list[Passage] | str:
         question = batch[position]
         if question.gold:
-            return find_gold(index, question, recipe.match) or _NOT_IN_POOL
+            return find_gold(index, question, rules.match) or _NOT_IN_POOL
         hits = ranked[position]
-        best = choose(question, (hit.passage for hit in hits), recipe.match, recipe.evidence, index.analyzer)
+        best = choose(question, (hit.passage for hit in hits), rules.match, rules.evidence, index.analyzer)
         return best if isinstance(best, str) else [best]
 
     return map(one, range(len(batch)))
