@@ -224,7 +224,7 @@ def test_training_learns_and_leaves_a_model_that_sentence_transformers_loads(fil
     parity = export(tmp_path / "run" / "model", tmp_path / "onnx", precisions=["fp32"])
     assert parity["fp32"] > 0.9999
     assert Encoder.from_pretrained(tmp_path / "onnx").config.normalized
-    kept = recipes.load(tmp_path / "run" / "recipe.toml")
+    kept = recipes.load(recipes.Recipe, tmp_path / "run" / "recipe.toml")
     assert kept.metric == "nll"
     assert kept.train[1].weight == 2.0
 
@@ -232,7 +232,7 @@ def test_training_learns_and_leaves_a_model_that_sentence_transformers_loads(fil
 CODE = """
 import sys
 from mundap.training import recipe, retriever
-chosen = recipe.load(sys.argv[1])
+chosen = recipe.load(recipe.Recipe, sys.argv[1])
 retriever.train(chosen, lambda p: print(p.step, flush=True))
 """
 
@@ -402,14 +402,14 @@ def test_recipes_with_mistakes(tmp_path, text, message):
     path = tmp_path / "recipe.toml"
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
-        recipes.load(path)
+        recipes.load(recipes.Recipe, path)
 
 
 def test_recipes_come_back_as_they_went(files, tmp_path):
     chosen = recipe(files, tmp_path, similarity="cosine", temperature=0.05)
     (tmp_path / "r.toml").write_text(recipes.dump(chosen))
-    assert recipes.load(tmp_path / "r.toml") == chosen
-    assert recipes.load(tmp_path / "r.toml", {"batch": "4", "in_batch": "false"}).batch == 4
+    assert recipes.load(recipes.Recipe, tmp_path / "r.toml") == chosen
+    assert recipes.load(recipes.Recipe, tmp_path / "r.toml", {"batch": "4", "in_batch": "false"}).batch == 4
 
 
 def test_starts_that_cannot_be_used(files, tmp_path):

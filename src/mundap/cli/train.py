@@ -52,7 +52,7 @@ def retriever(
     overrides = _settings(settings)
     given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
     overrides |= {key: value for key, value in given.items() if value}
-    chosen = recipes.load(recipe, overrides)
+    chosen = recipes.load(recipes.Recipe, recipe, overrides)
     with _watching() as watch:
         done = trainer.train(chosen, watch)
     _tell(done, as_json)
@@ -83,7 +83,7 @@ def ict(index_path: str | None, start: str, out: str, keep: float, settings: tup
     overrides = {"hard": 0, "mask": False, **_settings(settings)}
     overrides |= {"train": [str(made[0])], "dev": [str(made[1])], "start": start, "out": out}
     with _watching() as watch:
-        done = trainer.train(recipes.load(None, overrides), watch)
+        done = trainer.train(recipes.load(recipes.Recipe, None, overrides), watch)
     _tell(done, as_json)
 
 
@@ -98,7 +98,7 @@ def _settings(settings: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _tell(done: Any, as_json: bool) -> None:
-    from mundap.training.retriever import is_first
+    from mundap.training.loop import is_first
 
     if not is_first():
         return

@@ -3,9 +3,9 @@
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from mundap.errors import UsageError
 
@@ -30,29 +30,16 @@ class DataSet:
         return self.name or Path(self.path).name.split(".", 1)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a dual encoder is trained. The defaults are DPR's, scaled to one machine.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What every training run is made of.
 
     Attributes:
         train: What to learn from.
         dev: What to validate on.
         out: The folder of the run: checkpoints, log, report, and the model.
         start: A checkpoint to start from (Hugging Face, sentence-transformers, DPR).
-        passage_start: Another one for the passage tower.
-        towers: `shared`: one network for both; `two`: one each.
-        freeze: A tower that does not learn (with two towers), as ORQA's passage encoder.
-        pooling: `auto` is the checkpoint's own.
-        projection: The size of a linear layer on top; 0 for none.
-        similarity: `dot`, `cosine` or `l2` (the negative squared distance).
-        temperature: Scores are divided by it.
-        loss: `nll` or `triplet`.
-        margin: Of the triplet loss.
-        in_batch: Whether other questions' passages are negatives.
-        hard: Hard negatives a question, drawn anew each epoch.
-        random: Random negatives a question, from the example's own list.
-        mask: Leave out negatives of the batch that are the positive, or contain the answer.
-        match: How answers are looked for, for that.
+        match: How answers are looked for.
         batch: Questions a step, over all processes.
         accumulate: Batches a step of the optimizer.
         epochs: How often the data is gone through.
@@ -71,7 +58,6 @@ class Recipe:
         group: Put passages of like length into a batch.
         validate: Steps between validations; 0: at the end of each epoch.
         checkpoint: Minutes between checkpoints.
-        metric: What decides which checkpoint is best: `nll`, `rank`, or `top1`, `top5`, `top20`.
         patience: Validations without improvement before it stops; 0 for never.
         dev_limit: Questions of each dev set.
         average: Blend the best weights with those it started from: this share of the start.
@@ -82,19 +68,6 @@ class Recipe:
     dev: tuple[DataSet, ...] = ()
     out: str = ""
     start: str = ""
-    passage_start: str = ""
-    towers: Literal["shared", "two"] = "shared"
-    freeze: Literal["", "question", "passage"] = ""
-    pooling: Literal["auto", "cls", "mean"] = "auto"
-    projection: int = 0
-    similarity: Literal["dot", "cosine", "l2"] = "dot"
-    temperature: float = 1.0
-    loss: Literal["nll", "triplet"] = "nll"
-    margin: float = 1.0
-    in_batch: bool = True
-    hard: int = 1
-    random: int = 0
-    mask: bool = True
     match: Literal["string", "regex", "cjk"] = "string"
     batch: int = 32
     accumulate: int = 1
@@ -114,7 +87,6 @@ class Recipe:
     group: bool = True
     validate: int = 0
     checkpoint: float = 5.0
-    metric: Literal["nll", "rank", "top1", "top5", "top20"] = "rank"
     patience: int = 0
     dev_limit: int = 1000
     average: float = 0.0
@@ -130,18 +102,99 @@ class Recipe:
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} = {getattr(self, name)}: at least {least}")
-        for name in ("rate", "temperature", "clip"):
+        for name in ("rate", "clip"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} = {getattr(self, name)}: it must be greater than 0")
         if not 0 <= self.warmup < 1 or not 0 <= self.average < 1:
             raise UsageError("warmup and average are shares: from 0 up to, not including, 1")
+        if any(one.weight <= 0 for one in self.train):
+            raise UsageError("the weight of a training set must be greater than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe(Run):
+    """How a dual encoder is trained. The defaults are DPR's, scaled to one machine.
+
+    Attributes:
+        passage_start: Another checkpoint for the passage tower.
+        towers: `shared`: one network for both; `two`: one each.
+        freeze: A tower that does not learn (with two towers), as ORQA's passage encoder.
+        pooling: `auto` is the checkpoint's own.
+        projection: The size of a linear layer on top; 0 for none.
+        similarity: `dot`, `cosine` or `l2` (the negative squared distance).
+        temperature: Scores are divided by it.
+        loss: `nll` or `triplet`.
+        margin: Of the triplet loss.
+        in_batch: Whether other questions' passages are negatives.
+        hard: Hard negatives a question, drawn anew each epoch.
+        random: Random negatives a question, from the example's own list.
+        mask: Leave out negatives of the batch that are the positive, or contain the answer.
+        metric: What decides which checkpoint is best: `nll`, `rank`, or `top1`, `top5`, `top20`.
+    """
+
+    passage_start: str = ""
+    towers: Literal["shared", "two"] = "shared"
+    freeze: Literal["", "question", "passage"] = ""
+    pooling: Literal["auto", "cls", "mean"] = "auto"
+    projection: int = 0
+    similarity: Literal["dot", "cosine", "l2"] = "dot"
+    temperature: float = 1.0
+    loss: Literal["nll", "triplet"] = "nll"
+    margin: float = 1.0
+    in_batch: bool = True
+    hard: int = 1
+    random: int = 0
+    mask: bool = True
+    metric: Literal["nll", "rank", "top1", "top5", "top20"] = "rank"
+
+    def __post_init__(self) -> None:
+        Run.__post_init__(self)
+        if not self.temperature > 0:
+            raise UsageError(f"temperature = {self.temperature}: it must be greater than 0")
         if self.freeze and self.towers == "shared":
             raise UsageError("freeze needs two towers: a frozen shared network would not learn at all")
         if not self.in_batch and not self.hard and not self.random:
             raise UsageError("no negatives: set in_batch, hard or random")
-        if any(one.weight <= 0 for one in self.train):
-            raise UsageError("the weight of a training set must be greater than 0")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderRecipe(Run):
+    """How a reader is trained.
+
+    Attributes:
+        passages: Passages a question (the papers' m): one with the answer, the rest without.
+        null: The share of questions that get passages without the answer only, and must say so.
+        null_span: How much it counts that the span of a passage without the answer is none.
+        spans: `all`: the likelihood of all spans that match the answer; `best`: of the best of them (HardEM).
+        selection_only: Learn to choose the passage and nothing else: a reranker.
+        longest: The most tokens of an answer.
+        stride: Tokens that neighbouring windows of a long passage share.
+        metric: What decides which checkpoint is best.
+    """
+
+    batch: int = 8
+    passage_length: int = 350
+    rate: float = 1e-4
+    passages: int = 4
+    null: float = 0.25
+    null_span: float = 0.3
+    spans: Literal["all", "best"] = "all"
+    selection_only: bool = False
+    longest: int = 30
+    stride: int = 96
+    metric: Literal["nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1"] = "f1"
+
+    def __post_init__(self) -> None:
+        Run.__post_init__(self)
+        if self.passages < 1 or self.longest < 1:
+            raise UsageError("passages and longest are at least 1")
+        if not 0 <= self.null < 1:
+            raise UsageError(f"null = {self.null}: a share, from 0 up to, not including, 1")
+        if self.null and self.passages < 2 and not self.selection_only:
+            raise UsageError("null needs passages without the answer: set passages to 2 or more, or null to 0")
+
+
+R = TypeVar("R", bound=Run)
 
 _SYNONYMS = {
     "learning_rate": "rate",
@@ -160,8 +213,8 @@ _SYNONYMS = {
 """What other trainers call our keys."""
 
 
-def load(path: str | Path | None, overrides: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe from a TOML file, changed by flags. Paths in it are relative to the file.
+def load(kind: type[R], path: str | Path | None, overrides: Mapping[str, Any] | None = None) -> R:
+    """A recipe of some kind from a TOML file, changed by flags. Paths in it are relative to the file.
 
     Raises:
         UsageError: A key is unknown (the nearest known one is named) or a value does not fit.
@@ -176,32 +229,24 @@ def load(path: str | Path | None, overrides: Mapping[str, Any] | None = None) ->
             raise UsageError(f"{path}: no such file") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: {error}") from None
-    recipe = _from_facts(facts, str(path), base)
-    return _from_facts({}, "", Path(), recipe, overrides or {})
+    values = _checked(facts, str(path), base, kind)
+    for key in ("start", "passage_start", "out"):
+        if values.get(key):
+            values[key] = _resolved(values[key], base)
+    # Together, for what is wrong in the file may be put right by a flag.
+    return kind(**values | _checked(overrides or {}, "", Path(), kind))
 
 
-def _from_facts(
-    facts: Mapping[str, Any],
-    where: str,
-    base: Path,
-    recipe: Recipe | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> Recipe:
-    values = dict(overrides) if overrides is not None else dict(facts)
-    hints = get_type_hints(Recipe)
+def _checked(facts: Mapping[str, Any], where: str, base: Path, kind: type[Run]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
     checked: dict[str, Any] = {}
-    for key, value in values.items():
+    for key, value in facts.items():
         if key not in hints:
             near = [_SYNONYMS[key]] if key in _SYNONYMS else difflib.get_close_matches(key, hints, 1)
             hint = f" Did you mean {near[0]}?" if near else f" The keys are: {', '.join(hints)}."
             raise UsageError(f"{where + ': ' if where else ''}unknown key {key!r}.{hint}")
         checked[key] = _fitting(key, value, hints[key], base)
-    if recipe is not None:
-        return replace(recipe, **checked)
-    for key in ("start", "passage_start", "out"):
-        if checked.get(key):
-            checked[key] = _resolved(checked[key], base)
-    return Recipe(**checked)
+    return checked
 
 
 def _fitting(key: str, value: Any, kind: Any, base: Path) -> Any:
@@ -245,7 +290,7 @@ def _resolved(path: str, base: Path) -> str:
     return str(base / Path(path).expanduser()) if str(base) != "." else str(Path(path).expanduser())
 
 
-def dump(recipe: Recipe) -> str:
+def dump(recipe: Run) -> str:
     """The whole recipe as TOML, to be kept beside what it made."""
     lines: list[str] = []
     tables: list[str] = []

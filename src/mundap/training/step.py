@@ -8,24 +8,16 @@ vectors are first made without remembering how, and made again, a few texts at a
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from mundap.training import losses
 from mundap.training.batches import Batch
+from mundap.training.loop import Seen
 from mundap.training.processes import Processes
-from mundap.training.recipe import Recipe
+from mundap.training.recipe import Recipe, Run
 from mundap.training.towers import DualEncoder, Tower, chunks, padded
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a step saw: the mean loss, and the mean rank of the positive among the passages of the batch."""
-
-    loss: float
-    rank: float
 
 
 class Step:
@@ -43,8 +35,8 @@ class Step:
         In several processes each adds its part; `Processes.add_gradients` makes the sum.
         """
         sides = [
-            _Side(self._model.question, batch.questions, self._recipe.cache, self._pad, self),
-            _Side(self._model.passage, batch.passages, self._recipe.cache, self._pad, self),
+            _Side(self._model.question, batch.questions, self._recipe, self._pad),
+            _Side(self._model.passage, batch.passages, self._recipe, self._pad),
         ]
         every = [self._processes.gather(side.vectors.detach()) for side in sides]
         leaves = [vectors.float().requires_grad_() for vectors in every]
@@ -69,64 +61,91 @@ class Step:
         sizes = self._processes.gather(torch.tensor([size], device=self._processes.device))
         return int(sizes[: self._processes.rank].sum())
 
-    @contextlib.contextmanager
-    def precision(self) -> Iterator[None]:
-        """Lower precision, where it was asked for."""
-        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
-        kind = kinds.get(self._recipe.precision)
-        if kind is None:
+
+class Pieces:
+    """Texts run through a network a few at a time, and the way back.
+
+    What comes out is cut off from the network: a loss made of `outputs` leaves its gradient there, and `carry_back`
+    takes that on to the parameters. With `cache` nothing is remembered in between but the random numbers: each piece
+    is run again on the way back, so the memory is that of one piece.
+
+    Args:
+        network: From ids and mask to one tensor or several.
+        texts: Token ids.
+        recipe: Precision, and how many texts are in memory at a time.
+        pad: The token to pad with.
+        device: Where.
+    """
+
+    def __init__(self, network: Any, texts: list[list[int]], recipe: Run, pad: int, device: Any) -> None:
+        self._network = network
+        self._precision = recipe.precision
+        self._learns = any(parameter.requires_grad for parameter in network.parameters())
+        self._cached = bool(recipe.cache) and self._learns
+        self.groups = chunks([len(text) for text in texts], recipe.cache)
+        self.outputs: list[tuple[Any, ...]] = []
+        self._inputs = []
+        self._states: list[tuple[Any, Any]] = []
+        self._graphs: list[tuple[Any, ...]] = []
+        for group in self.groups:
+            ids, mask = padded([texts[position] for position in group], pad, device)
+            self._inputs.append((ids, mask))
+            self._states.append(_chance(device) if self._cached else (None, None))
+            with torch.set_grad_enabled(self._learns and not self._cached):
+                part = self._run(ids, mask)
+            if self._learns and not self._cached:
+                self._graphs.append(part)
+            self.outputs.append(tuple(one.detach().float().requires_grad_() for one in part))
+
+    def _run(self, ids: Any, mask: Any) -> tuple[Any, ...]:
+        with in_precision(self._precision, ids.device.type):
+            found = self._network(ids, mask)
+        return found if isinstance(found, tuple) else (found,)
+
+    def carry_back(self, gradients: list[tuple[Any, ...]] | None = None) -> None:
+        """Through the network, to the parameters: the gradients of the outputs, or those given."""
+        if not self._learns:
+            return
+        for number, (ids, mask) in enumerate(self._inputs):
+            if self._cached:
+                now = _chance(ids.device)
+                _set_chance(ids.device, self._states[number])  # the same dropout as the first time
+                part = self._run(ids, mask)
+                _set_chance(ids.device, now)
+            else:
+                part = self._graphs[number]
+            wanted = gradients[number] if gradients else tuple(one.grad for one in self.outputs[number])
+            known = [(out, slope) for out, slope in zip(part, wanted, strict=True) if slope is not None]
+            if known:
+                torch.autograd.backward([out for out, _ in known], [slope.to(out.dtype) for out, slope in known])
+
+
+@contextlib.contextmanager
+def in_precision(precision: str, device: str) -> Iterator[None]:
+    """Lower precision, where it was asked for."""
+    kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    if precision not in kinds:
+        yield
+    else:
+        with torch.autocast(device, kinds[precision]):
             yield
-        else:
-            with torch.autocast(self._processes.device.type, kind):
-                yield
 
 
 class _Side:
     """The texts of one tower in a step."""
 
-    def __init__(self, tower: Tower, texts: list[list[int]], cache: int, pad: int, step: Step) -> None:
-        self._tower = tower
-        self._step = step
-        self._learns = any(parameter.requires_grad for parameter in tower.parameters())
-        self._cached = bool(cache) and self._learns
+    def __init__(self, tower: Tower, texts: list[list[int]], recipe: Recipe, pad: int) -> None:
         device = next(tower.parameters()).device
-        self._order: list[int] = []
-        self._inputs = []
-        self._states: list[tuple[Any, Any]] = []
-        self._graphs: list[Any] = []
-        parts = []
-        for group in chunks([len(text) for text in texts], cache):
-            self._order += group
-            ids, mask = padded([texts[position] for position in group], pad, device)
-            self._inputs.append((ids, mask))
-            self._states.append(_chance(device) if self._cached else (None, None))
-            with torch.set_grad_enabled(self._learns and not self._cached), step.precision():
-                part = tower(ids, mask)
-            if self._learns and not self._cached:
-                self._graphs.append(part)
-            parts.append(part.detach())
-        back = torch.empty(len(self._order), dtype=torch.long)
-        back[torch.tensor(self._order)] = torch.arange(len(self._order))
-        self.vectors = torch.cat(parts)[back.to(device)]
+        self._pieces = Pieces(tower, texts, recipe, pad, device)
+        self._order = torch.tensor([position for group in self._pieces.groups for position in group], device=device)
+        back = torch.empty_like(self._order)
+        back[self._order] = torch.arange(len(self._order), device=device)
+        self.vectors = torch.cat([output[0].detach() for output in self._pieces.outputs])[back]
 
     def carry_back(self, gradient: Any) -> None:
         """Through the network, to the parameters."""
-        if not self._learns:
-            return
-        ordered = gradient[torch.tensor(self._order, device=gradient.device)]
-        start = 0
-        for number, (ids, mask) in enumerate(self._inputs):
-            part = ordered[start : start + len(ids)]
-            start += len(ids)
-            if self._cached:
-                now = _chance(ids.device)
-                _set_chance(ids.device, self._states[number])  # the same dropout as the first time
-                with self._step.precision():
-                    vectors = self._tower(ids, mask)
-                _set_chance(ids.device, now)
-            else:
-                vectors = self._graphs[number]
-            vectors.backward(part.to(vectors.dtype))
+        parts = torch.split(gradient[self._order], [len(group) for group in self._pieces.groups])
+        self._pieces.carry_back([(part,) for part in parts])
 
 
 def _chance(device: Any) -> tuple[Any, Any]:

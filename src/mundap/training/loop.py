@@ -1,0 +1,394 @@
+"""The loop that every training is: steps, validation, checkpoints, resume. What is learnt is a `Learner`'s matter."""
+
+import json
+import math
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from mundap.disk import disk_errors, write_atomic
+from mundap.errors import MundapError, UsageError
+from mundap.training import checkpoints
+from mundap.training import recipe as recipes
+from mundap.training.processes import Processes
+from mundap.training.recipe import Run
+from mundap.training.report import write_report
+from mundap.version import __version__
+
+Figures = dict[str, dict[str, float]]
+"""For each dev set, and for `all`, figures by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a step saw: the mean loss, and the mean rank of the positive among the passages it competes with."""
+
+    loss: float
+    rank: float
+
+
+class Learner(Protocol):
+    """What is trained, and how."""
+
+    model: Any
+
+    @property
+    def an_epoch(self) -> int:
+        """Batches in an epoch."""
+
+    def since(self, step: int) -> Generator[Any]:
+        """Batches from a step on, for ever."""
+
+    def backward(self, batch: Any, scale: float) -> Seen:
+        """Add this process's part of the gradient of the mean loss over the whole batch, times `scale`."""
+
+    def validate(self) -> Figures:
+        """The same figures for any number of processes; nothing if there is no dev set."""
+
+    def score(self, figures: Figures) -> float:
+        """The figure that decides which checkpoint is best, as a number of which more is better."""
+
+    def at_start(self) -> Any:
+        """The model as it was before training."""
+
+    def save(self, folder: Path) -> None:
+        """Write the model for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run is, for whoever watches it."""
+
+    step: int
+    steps: int
+    loss: float
+    rank: float
+    rate: float
+    examples_per_second: float
+
+
+Watcher = Callable[[Progress], None]
+
+
+@dataclass(slots=True)
+class Trained:
+    """What a run came to.
+
+    Attributes:
+        model: The folder of the trained model.
+        steps: Done in all.
+        best_step: Whose weights were kept.
+        before: Dev figures of the start weights.
+        figures: Dev figures of the kept weights.
+        stopped: Why it ended.
+        resumed: The step it went on from, if it did.
+        seconds: Of this process.
+    """
+
+    model: str
+    steps: int = 0
+    best_step: int = 0
+    before: dict[str, dict[str, float]] = field(default_factory=dict)
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    stopped: str = ""
+    resumed: int = 0
+    seconds: float = 0.0
+
+
+def run(
+    recipe: Run,
+    make: Callable[[Processes, Path], Learner],
+    watch: Watcher = lambda progress: None,
+) -> Trained:
+    """Train, or go on with a run that was stopped, in the recipe's folder.
+
+    Args:
+        recipe: How.
+        make: Makes the learner, for this process, with a folder for what it must rewrite.
+        watch: Is told of every step.
+
+    Raises:
+        MundapError: The loss is no number any more; the last good checkpoint is kept.
+    """
+    for name in ("train", "start", "out"):
+        if not getattr(recipe, name):
+            raise UsageError(f"the recipe has no {name}")
+    processes = Processes()
+    if recipe.precision != "fp32" and processes.device.type == "cpu":
+        raise UsageError(f"precision {recipe.precision} is for GPUs: on a CPU it is many times slower. Use fp32.")
+    try:
+        return _Loop(recipe, processes, make, watch).go()
+    finally:
+        processes.close()
+
+
+def is_first() -> bool:
+    """Whether this is the process that reports."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+class _Loop:
+    def __init__(
+        self, recipe: Run, processes: Processes, make: Callable[[Processes, Path], Learner], watch: Watcher
+    ) -> None:
+        self.recipe = recipe
+        self.processes = processes
+        self.watch = watch if processes.first else lambda progress: None
+        self.out = Path(recipe.out)
+        scratch = self.out / "data"
+        if processes.first:
+            with disk_errors(self.out):
+                scratch.mkdir(parents=True, exist_ok=True)
+            self._same_recipe()
+            # Rewriting of compressed files is done once, by the first process.
+            self.learner = make(processes, scratch)
+        processes.wait()
+        if not processes.first:
+            self.learner = make(processes, scratch)
+        self.model = self.learner.model
+        self.model.to(processes.device).train()
+        self.steps = self._planned()
+        self.learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(_groups(self.model, recipe.weight_decay), lr=recipe.rate, eps=1e-8)
+        self.scaler = torch.amp.GradScaler("cuda") if recipe.precision == "fp16" else None
+        self.done = Trained(str(self.out / "model"))
+        self.best = -math.inf
+        self.stale = 0
+        self.number = 0
+        self.log = self.out / "log.jsonl"
+        self.board = _tensorboard(self.out) if processes.first else None
+
+    def _planned(self) -> int:
+        whole = self.recipe.epochs * self.learner.an_epoch // self.recipe.accumulate
+        return max(1, min(whole, self.recipe.steps) if self.recipe.steps else whole)
+
+    def _same_recipe(self) -> None:
+        """A run goes on only with the recipe it began with; what does not change the result may differ."""
+        path = self.out / "recipe.toml"
+        text = recipes.dump(self.recipe)
+        if path.exists() and checkpoints.newest(self.out / "checkpoints"):
+            free = ("checkpoint", "out")
+            old, new = (
+                sorted(line for line in one.splitlines() if line.split(" = ")[0] not in free)
+                for one in (path.read_text("utf-8"), text)
+            )
+            if old != new:
+                changed = next((line for line in new if line not in old), "something")
+                raise MundapError(
+                    f"{self.out} holds a run with another recipe ({changed} is new). "
+                    "Go on with the old recipe, or train into another folder."
+                )
+        write_atomic(path, text.encode())
+        facts = {
+            "mundap": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "processes": self.processes.world,
+            "device": str(self.processes.device),
+            "git": _revision(),
+        }
+        write_atomic(self.out / "environment.json", json.dumps(facts, indent=2).encode())
+
+    def go(self) -> Trained:
+        started = time.monotonic()
+        chance = self._resume()
+        if chance is None:
+            torch.manual_seed(self.recipe.seed * 1000 + self.processes.rank)
+            if self.recipe.dev:
+                self.done.before = self.learner.validate()
+                self._note({"step": 0, "dev": self.done.before})
+                self.best = self.learner.score(self.done.before)
+                self._keep(0)
+        else:
+            torch.set_rng_state(chance[self.processes.rank % len(chance)])
+        saved = seen_at = time.monotonic()
+        every = self.recipe.validate or max(1, self.learner.an_epoch // self.recipe.accumulate)
+        stream = self.learner.since(self.number * self.recipe.accumulate)
+        examples = 0
+        while self.number < self.steps and not self.done.stopped:
+            loss, rank, count = self._optimize(stream)
+            self.number += 1
+            examples += count
+            now = time.monotonic()
+            speed = examples / max(now - seen_at, 1e-9)
+            self._note({"step": self.number, "loss": loss, "rank": rank, "rate": self._rate(self.number - 1),
+                        "examples_per_second": round(speed, 2)})  # fmt: skip
+            self.watch(Progress(self.number, self.steps, loss, rank, self._rate(self.number - 1), speed))
+            if self.recipe.dev and (self.number % every == 0 or self.number == self.steps):
+                self._validate()
+            due = self.processes.agree(float(now - saved > 60 * self.recipe.checkpoint))
+            if due or self.number == self.steps or self.done.stopped:
+                self._save()
+                saved = time.monotonic()
+        stream.close()
+        return self._finish(started)
+
+    def _optimize(self, stream: Any) -> tuple[float, float, int]:
+        """One step of the optimizer over one or more batches."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._rate(self.number)
+        losses, ranks, count = [], [], 0
+        for _ in range(self.recipe.accumulate):
+            batch = next(stream)
+            scale = 1 / self.recipe.accumulate
+            if self.scaler:
+                scale *= self.scaler.get_scale()
+            seen = self.learner.backward(batch, scale)
+            losses.append(seen.loss)
+            ranks.append(seen.rank)
+            count += batch.examples
+        loss = sum(losses) / len(losses)
+        if not math.isfinite(loss):
+            raise MundapError(
+                f"the loss is {loss} at step {self.number + 1}: training has gone wrong. The last good checkpoint is "
+                f"in {self.out / 'checkpoints'}. Lower the learning rate ({self.recipe.rate}) and start a new run."
+            )
+        self.processes.add_gradients(self.learning)
+        if self.scaler:
+            self.scaler.unscale_(self.optimizer)
+        torch.nn.utils.clip_grad_norm_(self.learning, self.recipe.clip)
+        if self.scaler:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss, sum(ranks) / len(ranks), count
+
+    def _rate(self, step: int) -> float:
+        """Up in a line, then down in a line."""
+        rise = self.recipe.warmup * self.steps
+        if step < rise:
+            return self.recipe.rate * (step + 1) / max(1.0, rise)
+        if self.recipe.decay == "constant":
+            return self.recipe.rate
+        return self.recipe.rate * max(0.0, (self.steps - step) / max(1.0, self.steps - rise))
+
+    def _validate(self) -> None:
+        figures = self.learner.validate()
+        self._note({"step": self.number, "dev": figures})
+        value = self.processes.agree(self.learner.score(figures))
+        if value > self.best:
+            self.best, self.stale = value, 0
+            self._keep(self.number)
+        else:
+            self.stale += 1
+            if self.recipe.patience and self.stale >= self.recipe.patience:
+                self.done.stopped = f"no improvement in {self.stale} validations"
+
+    def _keep(self, step: int) -> None:
+        self.done.best_step = step
+        if self.processes.first:
+            checkpoints.save_weights(self.out / "best.safetensors", self.model)
+
+    def _save(self) -> None:
+        state = self.processes.gather(torch.get_rng_state().unsqueeze(0).to(self.processes.device)).cpu()
+        if self.processes.first:
+            facts = {
+                "best": self.best if math.isfinite(self.best) else None,
+                "best_step": self.done.best_step,
+                "stale": self.stale,
+                "stopped": self.done.stopped,
+                "before": self.done.before,
+                "scale": self.scaler.get_scale() if self.scaler else None,
+            }
+            checkpoints.save(self.out / "checkpoints", self.number, self.model, self.optimizer, state, facts)
+        self.processes.wait()
+
+    def _resume(self) -> Any:
+        """Go back to the last checkpoint, if there is one; what was logged after it is forgotten."""
+        path = checkpoints.newest(self.out / "checkpoints")
+        self.processes.wait()
+        if path is None:
+            if self.processes.first:
+                self.log.unlink(missing_ok=True)
+            return None
+        facts, chance = checkpoints.load(path, self.model, self.optimizer)
+        self.number = self.done.resumed = facts["step"]
+        self.best = facts["best"] if facts["best"] is not None else -math.inf
+        self.stale, self.done.stopped = facts["stale"], facts["stopped"]
+        self.done.best_step, self.done.before = facts["best_step"], facts["before"]
+        if self.scaler and facts["scale"]:
+            self.scaler.update(facts["scale"])
+        if self.processes.first and self.log.exists():
+            lines = [line for line in self.log.read_bytes().splitlines(keepends=True) if _step_of(line) <= self.number]
+            write_atomic(self.log, b"".join(lines))
+        return chance
+
+    def _note(self, facts: dict[str, Any]) -> None:
+        if not self.processes.first:
+            return
+        with disk_errors(self.log), self.log.open("a") as file:
+            file.write(json.dumps(facts) + "\n")
+        if self.board is not None:
+            rows = facts.get("dev", {}).items()
+            figures = {f"dev/{label}/{name}": value for label, row in rows for name, value in row.items()}
+            for name, value in {**facts, **figures}.items():
+                if isinstance(value, float):
+                    self.board.add_scalar(name, value, facts["step"])
+
+    def _finish(self, started: float) -> Trained:
+        self.done.steps = self.number
+        self.done.stopped = self.done.stopped or "all steps done"
+        if self.recipe.dev:
+            checkpoints.load_weights(self.out / "best.safetensors", self.model)
+        else:
+            self.done.best_step = self.number
+        if self.recipe.average:
+            self._blend()
+        if self.recipe.dev:
+            self.done.figures = self.learner.validate()
+        if self.processes.first:
+            self.learner.save(self.out / "model")
+            with disk_errors(self.out):
+                write_report(self.out)
+        self.processes.wait()
+        self.done.seconds = time.monotonic() - started
+        return self.done
+
+    def _blend(self) -> None:
+        """A share of the start weights keeps what the start knew and the training sets do not teach."""
+        share = self.recipe.average
+        before = dict(self.learner.at_start().named_parameters())
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.mul_(1 - share).add_(before[name].to(parameter.device), alpha=share)
+
+
+def _groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
+    """Biases and layer norms are not decayed."""
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    plain = [parameter for name, parameter in named if parameter.ndim < 2]
+    decayed = [parameter for name, parameter in named if parameter.ndim >= 2]
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
+
+
+def _tensorboard(out: Path) -> Any:
+    """A writer for TensorBoard, if that is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(out / "tensorboard"))
+
+
+def _step_of(line: bytes) -> int:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return 1 << 62  # half a line, written as the machine went down
+
+
+def _revision() -> str:
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)  # noqa: S607
+        return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
