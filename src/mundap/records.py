@@ -83,6 +83,81 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """A span of a passage that answers a question.
+
+    Attributes:
+        text: Exactly as it stands in the source: the document's `text[start:end]`.
+        confidence: From 0 to 1: how likely it is right.
+        hit: The passage it stands in, as it was found.
+        start: Its first character in the document's text.
+        end: The one behind its last.
+        score: What answers are ranked by, higher is better.
+        selection: The probability that this passage, of those read, has the answer.
+        span: The probability of the span in its passage.
+        support: Passages that were read in which the same answer was found.
+    """
+
+    text: str
+    confidence: float
+    hit: Hit
+    start: int
+    end: int
+    score: float
+    selection: float
+    span: float
+    support: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as it stands in `--json` output."""
+        return {
+            "text": self.text,
+            "confidence": round(self.confidence, 4),
+            "passage": self.hit.passage.as_dict(),
+            "start": self.start,
+            "end": self.end,
+            "source": self.hit.passage.source,
+            "score": self.score,
+            "selection": self.selection,
+            "span": self.span,
+            "support": self.support,
+            "rank": self.hit.rank,
+            "retrieval": self.hit.score,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of a question.
+
+    Attributes:
+        question: As it was asked.
+        answers: Best first; none if no answer is likely enough.
+        guess: The best one that was not likely enough, if there is no other.
+        hits: What was read.
+    """
+
+    question: str
+    answers: tuple[Answer, ...]
+    guess: Answer | None = None
+    hits: tuple[Hit, ...] = ()
+
+    @property
+    def no_answer(self) -> bool:
+        """Whether there is none."""
+        return not self.answers
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as it stands in `--json` output."""
+        return {
+            "question": self.question,
+            "answers": [answer.as_dict() for answer in self.answers],
+            "no_answer": self.no_answer,
+            "guess": self.guess.as_dict() if self.guess else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """A passage as training files and result files know it. Parts they do not give are empty.
 

@@ -19,12 +19,14 @@ def list_models(as_json: bool) -> None:
     """The models that come with the package."""
     from mundap.models import folder
 
-    configs = [folder.EncoderConfig.load(folder.find(name)) for name in folder.shipped()]
+    configs = [folder.open_config(folder.find(name)) for name in folder.shipped()]
     if as_json:
         shared.print_json([asdict(config) for config in configs])
     for config in () if as_json else configs:
-        click.echo(f"{config.name}: {config.dimension} dimensions, {config.max_length} tokens, {config.pooling}, "
-                   f"{config.similarity}, from {config.source} ({config.license})")  # fmt: skip
+        kind = "reader"
+        if isinstance(config, folder.EncoderConfig):
+            kind = f"encoder, {config.dimension} dimensions, {config.pooling}, {config.similarity}"
+        click.echo(f"{config.name}: {kind}, {config.max_length} tokens, from {config.source} ({config.license})")
 
 
 @models.command()
@@ -51,7 +53,8 @@ def export(
 ) -> None:
     """Turn a Hugging Face or sentence-transformers directory into a model folder (needs mundap[train]).
 
-    Prints the lowest cosine between our vectors and torch's.
+    An encoder, or a reader: one of ours, a DPRReader or any extractive-QA model. Prints the lowest cosine between our
+    vectors and torch's, or for a reader the largest difference between our probabilities and torch's.
 
     \b
     Example:
@@ -59,13 +62,20 @@ def export(
     """
     from mundap.models.export import PRECISIONS
     from mundap.models.export import export as run
+    from mundap.models.export_reader import export_reader
+    from mundap.models.reader_checkpoint import is_reader
 
-    parity = run(checkpoint, out, name, precisions or PRECISIONS, weight, scripts, title, license_name)
-    if as_json:
-        shared.print_json({"path": str(out), "parity": parity})
+    reading = is_reader(checkpoint)
+    if reading:
+        parity = export_reader(checkpoint, out, name, precisions or PRECISIONS, scripts, license_name)
     else:
-        for precision, cosine in parity.items():
-            click.echo(f"{out}: {precision}, cosine with torch at least {cosine:.6f}")
+        parity = run(checkpoint, out, name, precisions or PRECISIONS, weight, scripts, title, license_name)
+    if as_json:
+        shared.print_json({"path": str(out), "kind": "reader" if reading else "encoder", "parity": parity})
+        return
+    said = "probabilities differ from torch's by at most" if reading else "cosine with torch at least"
+    for precision, value in parity.items():
+        click.echo(f"{out}: {precision}, {said} {value:.6f}")
 
 
 @models.command()
@@ -83,6 +93,7 @@ def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Pa
 
     Reads Hugging Face, sentence-transformers and DPR directories, ANCE's, and original DPR .cp files, of which
     nothing but the weights is read. A pair goes into OUT/question and OUT/passage, which `export` and `train` take.
+    A reader becomes one of ours, or with --to dpr Hugging Face's DPRReader.
 
     \b
     Examples:
@@ -90,18 +101,20 @@ def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Pa
       mundap models convert hf_bert_base.cp --base bert-base-uncased -o pair --to dpr
     """
     from mundap.errors import UsageError
-    from mundap.models import checkpoint, layouts
+    from mundap.models import checkpoint, layouts, reader_checkpoint
 
-    if source.is_file():
-        if base is None:
-            raise UsageError(f"{source} has no vocabulary: give the folder of the BERT it was trained from with --base")
-        towers = dict(zip(("question", "passage"), checkpoint.read_original_dpr(source, base), strict=True))
+    if source.is_file() and base is None:
+        raise UsageError(f"{source} has no vocabulary: give the folder of the BERT it was trained from with --base")
+    if reader_checkpoint.is_reader(source):
+        loaded = reader_checkpoint.open_reader(source, base=base)
+        layout = layout if layout == "dpr" else "mundap"
+        reader_checkpoint.write_reader(loaded, out, layout)
+        parts = ["reader"]
     else:
-        towers = {"question": checkpoint.open_checkpoint(source, "question")}
-        if passage or checkpoint.has_two_towers(source):
-            towers["passage"] = checkpoint.open_checkpoint(passage or source, "passage")
-    layouts.write(towers, out, layout)
+        towers = checkpoint.open_towers(source, passage, base)
+        layouts.write(towers, out, layout)
+        parts = list(towers)
     if as_json:
-        shared.print_json({"path": str(out), "layout": layout, "towers": list(towers)})
+        shared.print_json({"path": str(out), "layout": layout, "towers": parts})
     else:
-        click.echo(f"{out}: {layout}, {' and '.join(towers)}")
+        click.echo(f"{out}: {layout}, {' and '.join(parts)}")

@@ -87,6 +87,51 @@ def ict(index_path: str | None, start: str, out: str, keep: float, settings: tup
     _tell(done, as_json)
 
 
+@train.command()
+@click.argument("recipe", required=False, metavar="[RECIPE.toml]")
+@click.option("--train", "train_paths", multiple=True, metavar="FILE", help="What to learn from (repeatable).")
+@click.option("--dev", "dev_paths", multiple=True, metavar="FILE", help="What to validate on (repeatable).")
+@click.option("--start", metavar="DIR", help="The checkpoint to start from: an encoder, or a reader.")
+@click.option("-o", "--out", metavar="DIR", help="The folder of the run: checkpoints, log, model.")
+@click.option("--selection-only", is_flag=True, help="Learn to choose passages and nothing else: a reranker.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Any key of a recipe, such as passages=24 (repeatable).")  # fmt: skip
+@shared.JSON
+def reader(
+    recipe: str | None,
+    train_paths: tuple[str, ...],
+    dev_paths: tuple[str, ...],
+    start: str | None,
+    out: str | None,
+    selection_only: bool,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Train a reader: which passage has the answer, and where in it.
+
+    Files are those that `mundap data make` writes, SQuAD-shaped ones, or DPR's retrieval results. Everything else is
+    as for `mundap train retriever`: a run that was stopped goes on, torchrun shares the work.
+
+    \b
+    Examples:
+      mundap train reader recipe.toml
+      mundap train reader --train train.jsonl --dev dev.jsonl --start ./MiniLM -o run --set passages=24 --set cache=16
+      mundap train reader --selection-only --train ranking.jsonl --start ./MiniLM -o reranker
+    """
+    from mundap.training import reader as trainer
+    from mundap.training import recipe as recipes
+
+    overrides = _settings(settings)
+    given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
+    overrides |= {key: value for key, value in given.items() if value}
+    if selection_only:
+        overrides = {"metric": "rank", **overrides, "selection_only": True}
+    chosen = recipes.load(recipes.ReaderRecipe, recipe, overrides)
+    with _watching() as watch:
+        done = trainer.train(chosen, watch)
+    _tell(done, as_json)
+
+
 def _settings(settings: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for setting in settings:

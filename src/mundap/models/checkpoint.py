@@ -126,9 +126,9 @@ def _open_plain(folder: Path, attention: str) -> Checkpoint:
     network, report = transformers.AutoModel.from_pretrained(
         folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
     )
-    _refuse_missing(folder, report["missing_keys"])
+    refuse_missing(folder, report["missing_keys"])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return Checkpoint(network, torch.nn.Sequential(*map(_layer, heads)), _fast(tokenizer, folder), recipe)
+    return Checkpoint(network, torch.nn.Sequential(*map(_layer, heads)), fast(tokenizer, folder), recipe)
 
 
 def _open_dpr(folder: Path, architecture: str, role: str, attention: str) -> Checkpoint:
@@ -141,21 +141,30 @@ def _open_dpr(folder: Path, architecture: str, role: str, attention: str) -> Che
     model, report = getattr(transformers, architecture).from_pretrained(
         folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
     )
-    _refuse_missing(folder, report["missing_keys"])
+    refuse_missing(folder, report["missing_keys"])
     inner = getattr(model, part)
     heads = [inner.encode_proj] if model.config.projection_dim else []
-    # DPR's own tokenizer classes ignore do_lower_case=False and so damage cased and multilingual models.
+    network = plain_bert(model.config, inner.bert_model.state_dict(), folder, attention)
+    return Checkpoint(network, torch.nn.Sequential(*heads), dpr_tokenizer(folder), Recipe())
+
+
+def dpr_tokenizer(folder: Path) -> Any:
+    """A tokenizer that obeys its files: DPR's own classes ignore do_lower_case=False and so damage cased models."""
     if (folder / "tokenizer.json").is_file():
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     else:
         tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
-    # A plain BERT with the same weights: what is under DPR's names cannot be saved under any other.
-    facts = {key: value for key, value in model.config.to_dict().items() if key not in _NOT_OF_BERT}
+    return fast(tokenizer, folder)
+
+
+def plain_bert(config: Any, weights: dict[str, Any], folder: Path, attention: str) -> Any:
+    """A plain BERT with the weights of DPR's: what is under DPR's names cannot be saved under any other."""
+    facts = {key: value for key, value in config.to_dict().items() if key not in _NOT_OF_BERT}
     plain = transformers.BertConfig(**facts)
     plain._attn_implementation = attention
     network = transformers.BertModel(plain, add_pooling_layer=False)
-    load_exactly(network, inner.bert_model.state_dict(), folder)
-    return Checkpoint(network, torch.nn.Sequential(*heads), _fast(tokenizer, folder), Recipe())
+    load_exactly(network, weights, folder)
+    return network
 
 
 def _open_ance(folder: Path, attention: str) -> Checkpoint:
@@ -175,7 +184,23 @@ def _open_ance(folder: Path, attention: str) -> Checkpoint:
     except KeyError as error:
         raise ModelError(f"{folder} lacks weights the network needs: {error}") from error
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return Checkpoint(network, head, _fast(tokenizer, folder), Recipe(max_length=512))
+    return Checkpoint(network, head, fast(tokenizer, folder), Recipe(max_length=512))
+
+
+def open_towers(source: Path, passage: Path | None = None, base: Path | None = None) -> dict[str, Checkpoint]:
+    """The encoder of a folder, or both of a pair, by role.
+
+    Args:
+        source: A folder of one or two, or an original DPR `.cp` file.
+        passage: The folder of the passage encoder, if `source` is the question encoder alone.
+        base: For a `.cp` file, the folder of the BERT it was trained from.
+    """
+    if source.is_file() and base is not None:
+        return dict(zip(("question", "passage"), read_original_dpr(source, base), strict=True))
+    towers = {"question": open_checkpoint(source, "question")}
+    if passage or has_two_towers(source):
+        towers["passage"] = open_checkpoint(passage or source, "passage")
+    return towers
 
 
 def read_original_dpr(path: Path, base: Path) -> tuple[Checkpoint, Checkpoint]:
@@ -200,7 +225,7 @@ def read_original_dpr(path: Path, base: Path) -> tuple[Checkpoint, Checkpoint]:
             head = [linear]
         load_exactly(network, part, path)
         tokenizer = transformers.AutoTokenizer.from_pretrained(base, local_files_only=True)
-        towers.append(Checkpoint(network.eval(), torch.nn.Sequential(*head), _fast(tokenizer, base), Recipe()))
+        towers.append(Checkpoint(network.eval(), torch.nn.Sequential(*head), fast(tokenizer, base), Recipe()))
     return towers[0], towers[1]
 
 
@@ -245,13 +270,15 @@ def load_exactly(network: Any, weights: dict[str, Any], where: Path) -> None:
     network.load_state_dict(useful, strict=False)
 
 
-def _refuse_missing(folder: Path, keys: Any) -> None:
+def refuse_missing(folder: Path, keys: Any) -> None:
+    """Stop if a network would keep random weights."""
     missing = sorted(key for key in keys if not any(part in key for part in _UNUSED))
     if missing:
         raise ModelError(f"{folder} lacks weights the network needs: {', '.join(missing[:5])}")
 
 
-def _fast(tokenizer: Any, folder: Path) -> Any:
+def fast(tokenizer: Any, folder: Path) -> Any:
+    """The tokenizer, if the run time can use it."""
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(f"{folder} has no fast tokenizer (tokenizer.json), which the run time needs")
     return tokenizer

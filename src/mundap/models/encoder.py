@@ -1,36 +1,20 @@
-"""Questions and passages into vectors.
+"""Questions and passages into vectors."""
 
-One text a run, without padding, one single-threaded session a core. On a CPU this is faster than batching,
-and int8 makes it a matter of correctness too: its activation scales are shared within a batch, so a vector
-would depend on what it was batched with.
-"""
-
-import os
-import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from mundap.errors import ModelError
 from mundap.models import folder as folders
+from mundap.models.session import Workers, open_tokenizer
 
 _CHUNK = 8  # texts handed to a thread at a time
 
 
-def cores() -> int:
-    """How many threads to use: the cores this process may run on, or MUNDAP_THREADS."""
-    wanted = os.environ.get("MUNDAP_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Encoder:
-    """A model folder, ready to encode. Weights are loaded when the first text comes.
+    """A model folder, ready to encode.
 
     Args:
         folder: Where the model is.
@@ -41,9 +25,8 @@ class Encoder:
     def __init__(self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None) -> None:
         self.folder = folder
         self.config = folders.EncoderConfig.load(folder)
-        self.threads = threads or cores()
         self._weights = {part: folders.weights(folder, precision, part) for part in ("encoder", "question")}
-        self._local = threading.local()
+        self._workers = Workers(threads)
 
     @classmethod
     def from_pretrained(cls, name: str | Path = folders.DEFAULT, **options: Any) -> Self:
@@ -72,59 +55,14 @@ class Encoder:
         def fill(start: int) -> None:
             some = texts[start : start + _CHUNK]
             for row, tokens in enumerate(self._tokenizer.encode_batch(some), start):
-                result[row] = self._run(np.array([tokens.ids], np.int64), self._weights[part])
+                ids = np.array([tokens.ids], np.int64)
+                result[row] = self._workers.run(self._weights[part], {"input_ids": ids})[0][0]
 
-        starts = range(0, len(texts), _CHUNK)
-        if len(starts) == 1 or self.threads == 1:
-            for start in starts:
-                fill(start)
-        else:
-            for _ in self._pool.map(fill, starts):
-                pass
+        self._workers.each(fill, range(0, len(texts), _CHUNK))
         return result
 
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads, "encoder")
-
-    @cached_property
     def _tokenizer(self) -> Any:
-        # Our threads are the parallelism; tokenizers' own would only add overhead to batches this small.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        from tokenizers import Tokenizer
-
-        path = self.folder / "tokenizer.json"
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises plain Exception
-            raise ModelError(f"{path}: {error}. Export the model again.") from error
-        tokenizer.no_padding()
+        tokenizer = open_tokenizer(self.folder / "tokenizer.json")
         tokenizer.enable_truncation(self.config.max_length, strategy="longest_first")
         return tokenizer
-
-    def _run(self, ids: np.ndarray, weights: Path) -> np.ndarray:
-        try:
-            return np.asarray(self._session(weights).run(None, {"input_ids": ids})[0][0])
-        except ModelError:
-            raise
-        except Exception as error:  # onnxruntime's classes are not public
-            raise ModelError(f"{weights} fails ({error}). Export the model again.") from error
-
-    def _session(self, weights: Path) -> Any:
-        sessions = self._local.__dict__.setdefault("sessions", {})
-        if weights not in sessions:
-            sessions[weights] = _open_session(weights)
-        return sessions[weights]
-
-
-def _open_session(path: Path) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a dozen classes for this, none of them public
-        raise ModelError(f"{path} is not a usable ONNX file. Export the model again. ({error})") from error

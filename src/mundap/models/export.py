@@ -75,11 +75,11 @@ def export(
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
         made = Path(scratch) / "model"
         made.mkdir()
-        with _quiet():
+        with quiet():
             for part, network in networks.items():
-                _write_fp32(network, made / f"{part}.fp32.onnx")
+                write_fp32(network, made / f"{part}.fp32.onnx")
                 if "int8" in precisions:
-                    _write_int8(made / f"{part}.fp32.onnx", made / f"{part}.int8.onnx")
+                    write_int8(made / f"{part}.fp32.onnx", made / f"{part}.int8.onnx")
         for path in made.glob("*.fp32.onnx") if "fp32" not in precisions else ():
             path.unlink()
         loaded.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
@@ -106,18 +106,28 @@ def export(
     return parity
 
 
-def _write_fp32(network: Any, path: Path) -> None:
-    """Trace the network and fuse attention, layer norms and GELU into onnxruntime's own operators."""
+def write_fp32(
+    network: Any, path: Path, inputs: Sequence[str] = ("input_ids",), outputs: Sequence[str] = ("vector",)
+) -> None:
+    """Trace the network and fuse attention, layer norms and GELU into onnxruntime's own operators.
+
+    Args:
+        network: With its encoder as `network`.
+        path: The file to write.
+        inputs: Names; each is batch x length.
+        outputs: Names; `starts` and `ends` are batch x length too.
+    """
     config = network.network.config
     example = torch.arange(1, 18).unsqueeze(0)
     traced = path.with_suffix(".traced")
+    axes = {name: {0: "batch", 1: "length"} for name in (*inputs, "starts", "ends")}
     torch.onnx.export(
         network,
-        (example,),
+        (example, *(torch.zeros_like(example) for _ in inputs[1:])),
         str(traced),
-        input_names=["input_ids"],
-        output_names=["vector"],
-        dynamic_axes={"input_ids": {0: "batch", 1: "length"}, "vector": {0: "batch"}},
+        input_names=list(inputs),
+        output_names=list(outputs),
+        dynamic_axes={name: axes.get(name, {0: "batch"}) for name in (*inputs, *outputs)},
         opset_version=17,
         dynamo=False,
     )
@@ -134,7 +144,7 @@ def _write_fp32(network: Any, path: Path) -> None:
     onnx.checker.check_model(onnx.load(str(path), load_external_data=False))
 
 
-def _write_int8(source: Path, path: Path) -> None:
+def write_int8(source: Path, path: Path) -> None:
     """Dynamic int8: weights in seven bits, a scale for every column.
 
     Eight bits overflow the 16-bit sums of processors without VNNI, and give other vectors there than on those
@@ -176,7 +186,7 @@ def _torch_vectors(encoder: Encoder, network: Any, texts: Iterable[Any]) -> Iter
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Exporters print and warn about themselves; only errors matter to a user."""
     logging.disable(logging.WARNING)
     try:

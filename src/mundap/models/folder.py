@@ -9,12 +9,16 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
+from mundap.disk import write_atomic
 from mundap.errors import ModelError
 
 DEFAULT = "minilm"
-"""The name of the model that ships with the package."""
+"""The name of the encoder that ships with the package."""
+
+READER = "reader"
+"""The name of the reader that ships with the package."""
 
 _SHIPPED = Path(__file__).parent
 Precision = Literal["int8", "fp32"]
@@ -75,33 +79,105 @@ class EncoderConfig:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read a folder's config.
-
-        Raises:
-            ModelError: It is missing or broken.
-        """
-        path = folder / "config.json"
-        try:
-            facts = json.loads(path.read_text("utf-8"))
-            known = {one.name for one in fields(cls)}
-            return cls(**{key: value for key, value in facts.items() if key in known})
-        except FileNotFoundError:
-            raise ModelError(
-                f"no model in {folder} (there is no config.json). Use the built-in one (--model {DEFAULT}), or make "
-                "a folder from a Hugging Face checkpoint with: mundap models export CHECKPOINT -o FOLDER"
-            ) from None
-        except (ValueError, TypeError, AttributeError) as error:
-            raise ModelError(f"{path} is not a model's config ({error}). Export the model again.") from error
+        """Read a folder's config; a ModelError if it is missing or broken."""
+        return _load(cls, folder, "encoder")
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
-        text = json.dumps(asdict(self), ensure_ascii=False, indent=2)
-        (folder / "config.json").write_text(text + "\n", "utf-8")
+        save(self, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderConfig:
+    """What is to be known of a reader besides its weights.
+
+    Attributes:
+        name: What it is called in messages.
+        kind: Tells a reader's folder from an encoder's.
+        layout: `dpr`: [CLS] question [SEP] title [SEP] text. `pair`: question and text as a plain extractive-QA model
+            was trained on them, without title.
+        selection: `head`: the graph says how well the passage fits. `null`: the best span against "no span" does.
+        max_length: The most tokens of a window.
+        question_length: The most tokens of a question.
+        stride: Tokens that neighbouring windows of a long passage share.
+        longest: The most tokens of an answer.
+        ranking: How spans of different passages are compared, see `mundap.reader.answers`.
+        retrieval_weight: How much the retrieval score counts in that.
+        confidence: Of the logistic curve from scores to confidence: `bias` and a weight for each score.
+        threshold: The least confidence of an answer, fitted on dev data.
+        scripts: The writing the model was trained on; empty if it knows all.
+        source: Where the weights come from.
+        license: Of the weights.
+        sha256: Of each file.
+    """
+
+    name: str
+    kind: Literal["reader"] = "reader"
+    layout: Literal["dpr", "pair"] = "dpr"
+    selection: Literal["head", "null"] = "head"
+    max_length: int = 350
+    question_length: int = 64
+    stride: int = 96
+    longest: int = 30
+    ranking: Literal["selection", "product"] = "product"
+    retrieval_weight: float = 0.0
+    confidence: dict[str, float] = field(default_factory=dict)
+    threshold: float = 0.0
+    scripts: Literal["", "latin"] = ""
+    source: str = ""
+    license: str = ""
+    sha256: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a folder's config; a ModelError if it is missing or broken."""
+        return _load(cls, folder, "reader")
+
+    def save(self, folder: Path) -> None:
+        """Write it into a model folder."""
+        save(self, folder)
+
+
+C = TypeVar("C", bound=EncoderConfig | ReaderConfig)
+
+
+def _load(kind: type[C], folder: Path, wanted: str) -> C:
+    path = folder / "config.json"
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+        found = facts.get("kind", "encoder")
+        if found != wanted:
+            article = {"encoder": "an encoder", "reader": "a reader"}
+            raise ModelError(f"{folder} is {article.get(found, found)}: give the folder of {article[wanted]}")
+        known = {one.name for one in fields(kind)}
+        return kind(**{key: value for key, value in facts.items() if key in known})
+    except FileNotFoundError:
+        default = {"encoder": f"--model {DEFAULT}", "reader": f"--reader {READER}"}[wanted]
+        raise ModelError(
+            f"no model in {folder} (there is no config.json). Use the built-in one ({default}), or make "
+            "a folder from a Hugging Face checkpoint with: mundap models export CHECKPOINT -o FOLDER"
+        ) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path} is not a model's config ({error}). Export the model again.") from error
+
+
+def save(config: EncoderConfig | ReaderConfig, folder: Path) -> None:
+    """Write a config into a model folder."""
+    text = json.dumps(asdict(config), ensure_ascii=False, indent=2)
+    write_atomic(folder / "config.json", (text + "\n").encode())
 
 
 def shipped() -> list[str]:
     """Names of the models that come with the package."""
     return sorted(path.parent.name for path in _SHIPPED.glob("*/config.json"))
+
+
+def open_config(folder: Path) -> EncoderConfig | ReaderConfig:
+    """The config of a model folder of either kind."""
+    try:
+        return ReaderConfig.load(folder)
+    except ModelError:
+        return EncoderConfig.load(folder)
 
 
 def find(name: str | Path) -> Path:
@@ -117,8 +193,8 @@ def weights(folder: Path, precision: Precision | None = None, part: str = "encod
     Questions have a network of their own (`part` is then `question`) only if the model has two towers.
     """
     for wanted in [precision] if precision else ["int8", "fp32"]:
-        for name in (part, "encoder"):
+        for name in (part, "encoder") if part == "question" else (part,):
             path = folder / f"{name}.{wanted}.onnx"
             if path.is_file():
                 return path
-    raise ModelError(f"{folder} has no {precision or 'encoder'} weights. Export the model again.")
+    raise ModelError(f"{folder} has no {precision or part} weights. Export the model again.")

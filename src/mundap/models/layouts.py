@@ -3,7 +3,8 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,30 @@ def write(towers: Mapping[str, Checkpoint], folder: Path, layout: str = "sentenc
         folder: What is there is replaced, if it is a model.
         layout: One of `LAYOUTS`. DPR's has a pair, [CLS] pooling, and no normalisation.
     """
+    if layout == "dpr" and "passage" not in towers:
+        towers = {"question": towers["question"], "passage": towers["question"]}
+    with replacing_model(folder) as made:
+        for role, tower in towers.items():
+            part = made / role if len(towers) > 1 else made
+            part.mkdir(parents=True)
+            if layout == "dpr":
+                _write_dpr(tower, role, part)
+            else:
+                _write_st(tower, part)
+
+
+@contextmanager
+def replacing_model(folder: Path) -> Iterator[Path]:
+    """A place to write a model to, which then takes the place of the folder; only a model is replaced."""
     if folder.exists() and any(folder.iterdir()) and not (folder / "config.json").exists() and not (
         folder / "question"
     ).exists():  # fmt: skip
         raise MundapError(f"{folder} is not empty, and no model. Choose another folder.")
-    if layout == "dpr" and "passage" not in towers:
-        towers = {"question": towers["question"], "passage": towers["question"]}
     with disk_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".model-") as scratch:
             made = Path(scratch) / "model"
-            for role, tower in towers.items():
-                part = made / role if len(towers) > 1 else made
-                part.mkdir(parents=True)
-                if layout == "dpr":
-                    _write_dpr(tower, role, part)
-                else:
-                    _write_st(tower, part)
+            yield made
             if folder.exists():
                 shutil.rmtree(folder)
             made.rename(folder)
@@ -114,8 +122,7 @@ def _write_dpr(tower: Checkpoint, role: str, folder: Path) -> None:
         raise ModelError("DPR's layout has [CLS] pooling and no normalisation: this model would give other vectors")
     if len(tower.head) > 1 or any(not isinstance(layer, torch.nn.Linear) for layer in tower.head):
         raise ModelError("DPR's layout has at most one linear layer on top")
-    facts = {key: value for key, value in tower.network.config.to_dict().items() if key not in _NOT_CONFIG}
-    config = transformers.DPRConfig(**facts, projection_dim=tower.head[0].out_features if len(tower.head) else 0)
+    config = dpr_config(tower.network.config, tower.head[0].out_features if len(tower.head) else 0)
     name, part = (
         ("DPRQuestionEncoder", "question_encoder") if role == "question" else ("DPRContextEncoder", "ctx_encoder")
     )
@@ -125,10 +132,20 @@ def _write_dpr(tower: Checkpoint, role: str, folder: Path) -> None:
     if len(tower.head):
         inner.encode_proj.load_state_dict(tower.head[0].state_dict())
     model.save_pretrained(folder)
-    # A plain tokenizer: DPR's own classes cannot be told to keep capitals.
+    save_plain_tokenizer(tower.tokenizer, folder)
+
+
+def dpr_config(config: Any, projection: int = 0) -> Any:
+    """The config of a BERT as DPR's."""
+    facts = {key: value for key, value in config.to_dict().items() if key not in _NOT_CONFIG}
+    return transformers.DPRConfig(**facts, projection_dim=projection)
+
+
+def save_plain_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """As no class of DPR's: those cannot be told to keep capitals."""
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tower.tokenizer.backend_tokenizer,
-        **{key: value for key, value in tower.tokenizer.special_tokens_map.items() if isinstance(value, str)},
+        tokenizer_object=tokenizer.backend_tokenizer,
+        **{key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)},
     ).save_pretrained(folder)
 
 

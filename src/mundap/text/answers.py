@@ -7,7 +7,7 @@
 import logging
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -53,6 +53,39 @@ def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool
         return any(_found(pattern, normal) for pattern in map(_regex, answers) if pattern)
     normal = unicodedata.normalize("NFKC", text).casefold()
     return any(pattern.search(normal) for pattern in map(_cjk, answers) if pattern)
+
+
+def find_answers(text: str, answers: Iterable[str], mode: Mode = "string") -> list[tuple[int, int]]:
+    """Where the answers stand in a text: first character and the one behind the last, each place once, in order."""
+    if mode == "string":
+        places = _find_strings(text, answers)
+    elif mode == "regex":
+        found = (pattern.finditer(text, timeout=_PATIENCE) for pattern in map(_regex, answers) if pattern)
+        places = {match.span() for matches in found for match in _patiently(matches)}
+    else:
+        normal = unicodedata.normalize("NFKC", text).casefold()
+        if len(normal) != len(text):  # offsets would be those of another text
+            normal = text.lower() if len(text.lower()) == len(text) else text
+        places = {match.span() for pattern in map(_cjk, answers) if pattern for match in pattern.finditer(normal)}
+    return sorted(place for place in places if place[0] < place[1])
+
+
+def _find_strings(text: str, answers: Iterable[str]) -> set[tuple[int, int]]:
+    matches = list(_TOKEN.finditer(text))
+    words = [unicodedata.normalize("NFD", match.group()).lower() for match in matches]
+    places = set()
+    for part, _ in map(_answer_tokens, answers):
+        for start in range(len(words) - len(part) + 1) if part else ():
+            if words[start] == part[0] and tuple(words[start : start + len(part)]) == part:
+                places.add((matches[start].start(), matches[start + len(part) - 1].end()))
+    return places
+
+
+def _patiently(matches: "Iterator[regex.Match[str]]") -> "Iterator[regex.Match[str]]":
+    try:
+        yield from matches
+    except TimeoutError:
+        return
 
 
 def broken_patterns(answers: Iterable[str]) -> list[str]:

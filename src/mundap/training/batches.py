@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from mundap.errors import MundapError
 from mundap.records import Context, Example, Skipped
 from mundap.text.answers import Mode, has_answer
 from mundap.training import formats
-from mundap.training.recipe import DataSet, Recipe
+from mundap.training.recipe import DataSet, Recipe, Run
+
+B = TypeVar("B")
 
 _AHEAD = 3  # batches prepared before they are needed
 _WINDOW = 32  # batches among which lengths are sorted: enough to save padding, too few to bias anything
@@ -119,34 +121,34 @@ class Batch:
     examples: int
 
 
-class Batches:
-    """All batches of a run.
+class Stream(Generic[B]):
+    """All batches of a run: which examples are in which, and their preparation by a thread of its own.
 
     Args:
         sets: The training files.
-        recipe: Sizes, negatives, lengths, seed.
-        tokenize: Question and passage texts to token ids.
+        recipe: Batch size and seed.
         rank: This process.
         world: How many there are.
     """
 
-    def __init__(
-        self, sets: Sequence[ExampleFile], recipe: Recipe, tokenize: Any, rank: int = 0, world: int = 1
-    ) -> None:
+    def __init__(self, sets: Sequence[ExampleFile], recipe: Run, rank: int = 0, world: int = 1) -> None:
         if recipe.batch % world:
             raise MundapError(f"a batch of {recipe.batch} cannot be divided among {world} processes")
         self._sets = sets
-        self._recipe = recipe
-        self._tokenize = tokenize
+        self._run = recipe
         self._rank, self._world = rank, world
+
+    def _batch(self, places: list[list[int]], epoch: int) -> B:
+        """The batch of the examples at these (set, number) places."""
+        raise NotImplementedError
 
     @property
     def an_epoch(self) -> int:
         """Batches in an epoch. The last examples of an epoch that do not fill a batch are left out of it."""
         total = sum(self._taken(one, 0) for one in self._sets)
-        if total < self._recipe.batch:
-            raise MundapError(f"{total} examples do not fill a batch of {self._recipe.batch}: make it smaller")
-        return total // self._recipe.batch
+        if total < self._run.batch:
+            raise MundapError(f"{total} examples do not fill a batch of {self._run.batch}: make it smaller")
+        return total // self._run.batch
 
     @staticmethod
     def _taken(one: ExampleFile, epoch: int) -> int:
@@ -154,7 +156,7 @@ class Batches:
 
     def _order(self, epoch: int) -> np.ndarray:
         """(set, example) of every place in an epoch, batch after batch."""
-        chance = np.random.default_rng([self._recipe.seed, epoch])
+        chance = np.random.default_rng([self._run.seed, epoch])
         rows = []
         for number, one in enumerate(self._sets):
             whole, rest = divmod(self._taken(one, epoch), len(one))
@@ -162,9 +164,9 @@ class Batches:
             rows.append(np.stack([np.full(len(chosen), number), chosen], axis=1))
         order = np.concatenate(rows)
         chance.shuffle(order)
-        size = self._recipe.batch
+        size = self._run.batch
         order = order[: len(order) // size * size]
-        if self._recipe.group:
+        if self._run.group:
             lengths = np.array([self._sets[a].size(b) for a, b in order.tolist()])
             parts = []
             for start in range(0, len(order), size * _WINDOW):
@@ -174,9 +176,9 @@ class Batches:
             order = order[np.concatenate(parts)]
         return np.asarray(order)
 
-    def since(self, step: int) -> Generator[Batch]:
+    def since(self, step: int) -> Generator[B]:
         """Batches from a step on, for ever, prepared by a thread of their own."""
-        ready: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
+        ready: queue.Queue[B | BaseException] = queue.Queue(_AHEAD)
         gone = threading.Event()
 
         def prepare() -> None:
@@ -203,14 +205,33 @@ class Batches:
         finally:
             gone.set()
 
-    def _from(self, step: int) -> Iterator[Batch]:
+    def _from(self, step: int) -> Iterator[B]:
         per_epoch = self.an_epoch
         while True:
             epoch, first = divmod(step, per_epoch)
-            order = self._order(epoch).reshape(per_epoch, self._recipe.batch, 2)
+            order = self._order(epoch).reshape(per_epoch, self._run.batch, 2)
             for number in range(first, per_epoch):
                 yield self._batch(order[number].tolist(), epoch)
             step = (epoch + 1) * per_epoch
+
+
+class Batches(Stream[Batch]):
+    """All batches of a dual encoder's run.
+
+    Args:
+        sets: The training files.
+        recipe: Sizes, negatives, lengths, seed.
+        tokenize: Question and passage texts to token ids.
+        rank: This process.
+        world: How many there are.
+    """
+
+    def __init__(
+        self, sets: Sequence[ExampleFile], recipe: Recipe, tokenize: Any, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(sets, recipe, rank, world)
+        self._recipe = recipe
+        self._tokenize = tokenize
 
     def _batch(self, places: list[list[int]], epoch: int) -> Batch:
         examples = [self._sets[a][b] for a, b in places]

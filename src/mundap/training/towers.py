@@ -101,14 +101,7 @@ def build(recipe: Recipe) -> tuple[DualEncoder, Any]:
 def _tower(folder: Path, role: str, recipe: Recipe) -> Tower:
     loaded = checkpoint.open_checkpoint(folder, role, "sdpa")
     network = loaded.network
-    if recipe.dropout >= 0:
-        for module in network.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = recipe.dropout
-            # The attention of newer transformers keeps its own number and asks no module.
-            for name in ("attention_dropout", "dropout_prob"):
-                if isinstance(getattr(module, name, None), float):
-                    setattr(module, name, recipe.dropout)
+    set_dropout(network, recipe.dropout)
     if recipe.recompute:
         network.gradient_checkpointing_enable()
     length = recipe.passage_length if recipe.towers == "shared" or role == "passage" else recipe.question_length
@@ -119,6 +112,19 @@ def _tower(folder: Path, role: str, recipe: Recipe) -> Tower:
     if recipe.projection:
         loaded.head.append(nn.Linear(loaded.dimension, recipe.projection))
     return Tower(loaded)
+
+
+def set_dropout(network: Any, share: float) -> None:
+    """Another dropout than the checkpoint's own; a negative one changes nothing."""
+    if share < 0:
+        return
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        # The attention of newer transformers keeps its own number and asks no module.
+        for name in ("attention_dropout", "dropout_prob"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, share)
 
 
 def save(model: DualEncoder, folder: Path) -> None:

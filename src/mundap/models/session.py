@@ -1,0 +1,89 @@
+"""Running ONNX graphs: one text a run, without padding, one single-threaded session a core.
+
+On a CPU this is faster than batching, and int8 makes it a matter of correctness too: its activation scales are
+shared within a batch, so a result would depend on what it was batched with.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mundap.errors import ModelError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cores() -> int:
+    """How many threads to use: the cores this process may run on, or MUNDAP_THREADS."""
+    wanted = os.environ.get("MUNDAP_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers:
+    """Threads that each have their own sessions. Weights are loaded when the first text comes."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or cores()
+        self._local = threading.local()
+
+    def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """The function of every item, in order."""
+        if len(items) <= 1 or self.threads == 1:
+            return [function(item) for item in items]
+        return list(self._pool.map(function, items))
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.threads, "models")
+
+    def run(self, weights: Path, inputs: dict[str, Any]) -> list[Any]:
+        """What the graph gives for one text. Inputs that it does not have (not all know token types) are left out."""
+        try:
+            session, names = self._session(weights)
+            return list(session.run(None, {name: inputs[name] for name in names}))
+        except ModelError:
+            raise
+        except Exception as error:  # onnxruntime's classes are not public
+            raise ModelError(f"{weights} fails ({error}). Export the model again.") from error
+
+    def _session(self, weights: Path) -> Any:
+        sessions = self._local.__dict__.setdefault("sessions", {})
+        if weights not in sessions:
+            session = _open_session(weights)
+            sessions[weights] = session, [one.name for one in session.get_inputs()]
+        return sessions[weights]
+
+
+def _open_session(path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a dozen classes for this, none of them public
+        raise ModelError(f"{path} is not a usable ONNX file. Export the model again. ({error})") from error
+
+
+def open_tokenizer(path: Path) -> Any:
+    """A tokenizer without padding or truncation of its own."""
+    # Our threads are the parallelism; tokenizers' own would only add overhead to batches this small.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises plain Exception
+        raise ModelError(f"{path}: {error}. Export the model again.") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer

@@ -1,0 +1,88 @@
+"""Ask an index: retrieve, read, answer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mundap.errors import UsageError
+from mundap.index.index import Index, Mode
+from mundap.models.reader import Reader
+from mundap.reader.answers import Candidate, confidence, rank, selection
+from mundap.records import Answer, Answered, Hit
+
+READ = 10
+"""How many passages are read."""
+
+
+def ask(
+    index: Index,
+    question: str,
+    reader: Reader | None = None,
+    k: int = READ,
+    answers: int = 1,
+    threshold: float | None = None,
+    mode: Mode | None = None,
+    **options: Any,
+) -> Answered:
+    """Answer a question from an index, or say that there is no answer in it.
+
+    Args:
+        index: Where to look.
+        question: Plain text.
+        reader: By default the one that comes with the package.
+        k: How many passages are read.
+        answers: How many different answers at most.
+        threshold: The least confidence of an answer; by default the reader's own, fitted on dev data.
+        mode: How to search.
+        options: As for `Index.search`.
+
+    Example:
+        >>> ask(Index("my-index"), "Who wrote Middlemarch?").answers[0].text
+    """
+    reader = reader or Reader.from_pretrained()
+    hits = index.search(question, k, mode, **options)
+    return read(reader, question, hits, answers, threshold)
+
+
+def read(
+    reader: Reader, question: str, hits: Sequence[Hit], answers: int = 1, threshold: float | None = None
+) -> Answered:
+    """Answer a question from passages that were found for it."""
+    if answers < 1:
+        raise UsageError("at least one answer must be asked for")
+    least = reader.config.threshold if threshold is None else threshold
+    found = [_answer(one, hits, reader) for one in _candidates(reader, question, hits)]
+    good = tuple(answer for answer in found if answer.confidence >= least)[:answers]
+    if found and found[0].confidence < least:  # what comes after the best is no answer either
+        good = ()
+    return Answered(question, good, found[0] if found and not good else None, tuple(hits))
+
+
+def _candidates(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Candidate]:
+    texts = [hit.passage.text for hit in hits]
+    scored = reader.read(question, [(hit.passage.title, hit.passage.text) for hit in hits])
+    return rank(texts, scored, [hit.score for hit in hits], reader.config)
+
+
+def _answer(one: Candidate, hits: Sequence[Hit], reader: Reader) -> Answer:
+    hit = hits[one.passage]
+    passage = hit.passage
+    return Answer(
+        passage.text[one.start : one.end],
+        confidence(one.features, reader.config.confidence),
+        hit,
+        passage.start + one.start,
+        passage.start + one.end,
+        one.score,
+        one.selection,
+        one.span,
+        one.support,
+    )
+
+
+def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:
+    """The same hits, best first by the reader's selection score: a cross-encoder's order."""
+    scored = reader.read(question, [(hit.passage.title, hit.passage.text) for hit in hits])
+    scores = [selection(hit.passage.text, row, reader.config) for hit, row in zip(hits, scored, strict=True)]
+    order = sorted(range(len(hits)), key=lambda number: -scores[number])
+    return [replace(hits[number], rank=place, score=scores[number]) for place, number in enumerate(order, 1)]

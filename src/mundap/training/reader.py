@@ -1,0 +1,194 @@
+"""The reader as something to train: selection of the passage and the span in it."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mundap.models import checkpoint
+from mundap.models.folder import ReaderConfig
+from mundap.models.reader import Scored
+from mundap.models.reader_checkpoint import ReaderNetwork, open_reader, write_reader
+from mundap.models.windows import Window, Windows
+from mundap.reader.answers import rank
+from mundap.text.scores import exact_match, exact_match_korean, f1, f1_korean
+from mundap.training import loop, losses
+from mundap.training.loop import Figures, Seen, Trained, Watcher
+from mundap.training.processes import Processes
+from mundap.training.reader_data import DevQuestion, Group, ReaderBatch, ReaderBatches, dev_questions, example_file
+from mundap.training.recipe import ReaderRecipe
+from mundap.training.step import Pieces
+from mundap.training.towers import chunks, padded, set_dropout
+
+_BATCH = 32
+
+
+def train(recipe: ReaderRecipe, watch: Watcher = lambda progress: None) -> Trained:
+    """Train a reader, or go on with a run that was stopped, in the recipe's folder.
+
+    Raises:
+        MundapError: The loss is no number any more; the last good checkpoint is kept.
+    """
+    return loop.run(recipe, lambda processes, scratch: _Reader(recipe, processes, scratch), watch)
+
+
+class _Reader:
+    def __init__(self, recipe: ReaderRecipe, processes: Processes, scratch: Path) -> None:
+        self._recipe = recipe
+        self._processes = processes
+        sets = [example_file(one, scratch, recipe.match) for one in recipe.train]
+        self._dev = {
+            file.label: dev_questions(file, recipe.dev_limit, recipe.passages)
+            for file in (example_file(one, scratch, recipe.match) for one in recipe.dev)
+        }
+        torch.manual_seed(recipe.seed)  # new heads start from chance
+        self._loaded = open_reader(Path(recipe.start), "sdpa", fresh=True)
+        longest = min(recipe.passage_length, checkpoint.positions(self._loaded.model.network.config))
+        self._loaded = replace(self._loaded, max_length=longest)
+        self.model = _prepared(self._loaded.model, recipe)
+        tokenizer = self._loaded.tokenizer
+        self._pad = int(tokenizer.pad_token_id or 0)
+        raw = tokenizer.backend_tokenizer
+        raw.no_padding()
+        raw.no_truncation()
+        self.config = ReaderConfig(
+            name="training",
+            max_length=longest,
+            question_length=recipe.question_length,
+            stride=recipe.stride,
+            longest=recipe.longest,
+            ranking="selection",
+        )
+        self._windows = Windows(raw, self.config)
+        self._batches = ReaderBatches(sets, recipe, self._windows, processes.rank, processes.world)
+
+    @property
+    def an_epoch(self) -> int:
+        return self._batches.an_epoch
+
+    def since(self, step: int) -> Generator[ReaderBatch]:
+        return self._batches.since(step)
+
+    def backward(self, batch: ReaderBatch, scale: float) -> Seen:
+        """Each question weighs the same; processes have whole groups, so the sum of their gradients is exact."""
+        device = next(self.model.parameters()).device
+        rows = [window.ids for group in batch.groups for window in group.windows]
+        pieces = Pieces(self.model, rows, self._recipe, self._pad, device)
+        selection: list[Any] = [None] * len(rows)
+        spans: list[Any] = [torch.zeros((), device=device)] * len(rows)
+        right = [places for group in batch.groups for places in group.spans]
+        weights = self._null_weights(batch.groups, device)
+        for numbers, (starts, ends, chosen) in zip(pieces.groups, pieces.outputs, strict=True):
+            for place, number in enumerate(numbers):
+                selection[number] = chosen[place]
+            if not self._recipe.selection_only:
+                lengths = torch.tensor([len(rows[number]) for number in numbers], device=device)
+                beyond = torch.arange(starts.shape[1], device=device) >= lengths.unsqueeze(1)
+                values = losses.reading(
+                    starts.masked_fill(beyond, -torch.inf),
+                    ends.masked_fill(beyond, -torch.inf),
+                    [right[number] for number in numbers],
+                    weights[torch.tensor(numbers, device=device)],
+                    self._recipe.spans == "best",
+                )
+                for place, number in enumerate(numbers):
+                    spans[number] = values[place]
+        total, ranks, first = torch.zeros((), device=device), [], 0
+        for group in batch.groups:
+            scores = torch.stack(selection[first : first + len(group.windows)])
+            total = (
+                total + losses.selecting(scores, group.target) + torch.stack(spans[first : first + len(scores)]).sum()
+            )
+            if group.target is not None:
+                ranks.append(1 + int((scores > scores[group.target]).sum()))
+            first += len(scores)
+        (total * scale / batch.examples).backward()
+        pieces.carry_back()
+        facts = torch.tensor([[float(total), float(sum(ranks)), float(len(ranks))]], device=device)
+        loss, ranked, count = self._processes.gather(facts).sum(0).tolist()
+        return Seen(loss / batch.examples, ranked / max(count, 1))
+
+    def _null_weights(self, groups: Sequence[Group], device: Any) -> Any:
+        """What it counts in a passage without the answer that no span is the right one."""
+        weights = []
+        for group in groups:
+            without = sum(not spans for spans in group.spans)
+            for number, spans in enumerate(group.spans):
+                counts = not spans and number != group.target
+                weights.append(self._recipe.null_span / without if counts else 0.0)
+        return torch.tensor(weights, device=device)
+
+    def validate(self) -> Figures:
+        self.model.eval()
+        try:
+            found = {label: self._figures(asked) for label, asked in self._dev.items()}
+        finally:
+            self.model.train()
+        if found:
+            names = next(iter(found.values()))
+            found["all"] = {name: float(np.mean([one[name] for one in found.values()])) for name in names}
+        return found
+
+    def _figures(self, asked: Sequence[DevQuestion]) -> dict[str, float]:
+        share = -(-len(asked) // self._processes.world)
+        own = asked[self._processes.rank * share : (self._processes.rank + 1) * share]
+        names = ("nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1")
+        rows = torch.zeros((len(own), len(names)), dtype=torch.float64, device=self._processes.device)
+        for row, one in enumerate(own):
+            rows[row] = torch.tensor(self._look_at(one), dtype=torch.float64)
+        means = self._processes.gather(rows).mean(0).tolist()
+        return {name: value * (1 if name in ("nll", "rank") else 100) for name, value in zip(names, means, strict=True)}
+
+    def _look_at(self, one: DevQuestion) -> list[float]:
+        """The figures of one question: the passages compete, and the positive is read alone."""
+        pairs = [(context.title, context.text) for context in one.passages]
+        read = self._read(self._windows.of(one.question.text, pairs))
+        scores = torch.tensor([max(scored.selection or 0.0 for scored in windows) for windows in read])
+        place = 1.0 + float((scores > scores[0]).sum())
+        korean = self._recipe.match == "cjk"
+        em, overlap = (exact_match_korean, f1_korean) if korean else (exact_match, f1)
+        values = [float(losses.selecting(scores, 0)), place, float(place == 1)]
+        for number in (len(pairs), 1):
+            texts = [text for _, text in pairs[:number]]
+            found = rank(texts, read[:number], [0.0] * number, self.config)
+            text = texts[found[0].passage][found[0].start : found[0].end] if found else ""
+            values += [em(text, one.question.answers), overlap(text, one.question.answers)]
+        return values
+
+    def _read(self, rows: list[list[Window]]) -> list[list[Scored]]:
+        flat = [window for row in rows for window in row]
+        scored: list[Any] = [None] * len(flat)
+        device = next(self.model.parameters()).device
+        for numbers in chunks([len(window.ids) for window in flat], _BATCH):
+            ids, mask = padded([flat[number].ids for number in numbers], self._pad, device)
+            with torch.no_grad():
+                starts, ends, chosen = (part.float().cpu().numpy() for part in self.model(ids, mask))
+            for place, number in enumerate(numbers):
+                size = len(flat[number].ids)
+                scored[number] = Scored(flat[number], starts[place, :size], ends[place, :size], float(chosen[place]))
+        result, first = [], 0
+        for row in rows:
+            result.append(scored[first : first + len(row)])
+            first += len(row)
+        return result
+
+    def score(self, figures: Figures) -> float:
+        value = figures["all"][self._recipe.metric]
+        return -value if self._recipe.metric in ("nll", "rank") else value
+
+    def at_start(self) -> Any:
+        torch.manual_seed(self._recipe.seed)
+        return open_reader(Path(self._recipe.start), "sdpa", fresh=True).model
+
+    def save(self, folder: Path) -> None:
+        write_reader(self._loaded, folder)
+
+
+def _prepared(model: ReaderNetwork, recipe: ReaderRecipe) -> ReaderNetwork:
+    set_dropout(model.network, recipe.dropout)
+    if recipe.recompute:
+        model.network.gradient_checkpointing_enable()
+    return model

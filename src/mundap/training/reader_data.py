@@ -1,0 +1,170 @@
+"""Examples into groups for a reader: a question with passages of which one, or none, has the answer."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mundap import questions
+from mundap.documents.files import open_file
+from mundap.evaluation.runs import read_run
+from mundap.models.windows import Window, Windows
+from mundap.records import Context, Example, Question
+from mundap.text.answers import Mode, find_answers, has_answer
+from mundap.training import formats
+from mundap.training.batches import ExampleFile, Stream
+from mundap.training.recipe import DataSet, ReaderRecipe
+
+Places = list[tuple[int, int]]
+
+
+def example_file(data: DataSet, scratch: Path, match: Mode) -> ExampleFile:
+    """Examples out of a training file, of SQuAD-shaped data, or of DPR's results."""
+    head = open_file(data.path).head()
+    if b'"positive_ctxs"' in head or b'"positive_passages"' in head:
+        return ExampleFile(data, scratch)
+    path = scratch / f"{data.label}.reader.jsonl"
+    if not path.exists():
+        with formats.writing(path, "dpr-jsonl") as write:
+            for found in _examples(data.path, head, match):
+                write(found)
+    return ExampleFile(DataSet(str(path), data.label, data.weight), scratch)
+
+
+def _examples(path: str, head: bytes, match: Mode) -> Iterator[Example]:
+    if b'"ctxs"' in head or b'"contexts"' in head:
+        for result in read_run(path):
+            right: list[Context] = []
+            wrong: list[Context] = []
+            for context in result.contexts:
+                told = has_answer(context.text, result.question.answers, match)
+                (right if told else wrong).append(context)
+            if right:
+                yield Example(result.question, tuple(right), tuple(wrong))
+        return
+    for question in questions.read(path):
+        if isinstance(question, Question):
+            gold = tuple(one for one in question.gold if one.text.strip())
+            if gold:
+                yield Example(Question(question.id, question.text, question.answers), gold)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A question with its passages, a window of each.
+
+    Attributes:
+        windows: What the network reads.
+        spans: For each window the right spans, as tokens; empty for passages without the answer.
+        target: Which window has the answer; None if none has.
+    """
+
+    windows: list[Window]
+    spans: list[Places]
+    target: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderBatch:
+    """This process's groups of a batch, and how many questions the whole batch has."""
+
+    groups: list[Group]
+    examples: int
+    epoch: int
+
+
+class ReaderBatches(Stream[ReaderBatch]):
+    """All batches of a reader's run.
+
+    Args:
+        sets: The training files.
+        recipe: Sizes, shares, seed.
+        windows: Texts to windows.
+        rank: This process.
+        world: How many there are.
+    """
+
+    def __init__(
+        self, sets: Sequence[ExampleFile], recipe: ReaderRecipe, windows: Windows, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(sets, recipe, rank, world)
+        self._recipe = recipe
+        self._windows = windows
+
+    def _batch(self, places: list[list[int]], epoch: int) -> ReaderBatch:
+        examples = [self._sets[a][b] for a, b in places]
+        share = len(examples) // self._world
+        own = range(self._rank * share, (self._rank + 1) * share)
+        groups = [self._group(row, examples, epoch, places[row]) for row in own]
+        return ReaderBatch(groups, len(examples), epoch)
+
+    def _group(self, row: int, examples: list[Example], epoch: int, place: list[int]) -> Group:
+        recipe, example = self._recipe, examples[row]
+        chance = random.Random(f"{recipe.seed} {epoch} {place}")  # noqa: S311
+        negatives = self._negatives(row, examples, chance)
+        none = bool(negatives) and chance.random() < recipe.null
+        chosen = negatives[: recipe.passages] if none else negatives[: recipe.passages - 1]
+        windows = [chance.choice(row) for row in self._of(example, chosen)]
+        spans: list[Places] = [[] for _ in windows]
+        if none:
+            return Group(windows, spans, None)
+        positive = chance.choice(example.positives)
+        window, right = self._positive(example, positive, chance)
+        return Group([window, *windows], [right, *spans], 0)
+
+    def _of(self, example: Example, contexts: Sequence[Context]) -> list[list[Window]]:
+        pairs = [(context.title, context.text) for context in contexts]
+        return self._windows.of(example.question.text, pairs) if pairs else []
+
+    def _positive(self, example: Example, positive: Context, chance: Any) -> tuple[Window, Places]:
+        """A window of the positive that has the answer, with the places of it."""
+        rows = self._of(example, [positive])[0]
+        if self._recipe.selection_only:
+            return rows[0], []
+        places = find_answers(positive.text, example.question.answers, self._recipe.match)
+        right = [(window, spans) for window in rows if (spans := tokens_of(window, places))]
+        return chance.choice(right) if right else (rows[0], [])
+
+    def _negatives(self, row: int, examples: list[Example], chance: Any) -> list[Context]:
+        """Enough passages without the answer: the example's own first, then those of its neighbours."""
+        example = examples[row]
+        found = [*example.hard, *example.negatives]
+        chance.shuffle(found)
+        others = [one.positives[0] for number, one in enumerate(examples) if number != row]
+        chance.shuffle(others)
+        for other in others:
+            if len(found) >= self._recipe.passages:
+                break
+            if not has_answer(other.text, example.question.answers, self._recipe.match):
+                found.append(other)
+        return found
+
+
+def tokens_of(window: Window, places: Sequence[tuple[int, int]]) -> Places:
+    """Spans of characters as spans of tokens of the window; those not wholly in it are left out."""
+    found = []
+    begins, stops = window.offsets[:, 0], window.offsets[:, 1]
+    for start, end in places:
+        inside = ((stops > start) & (begins < end)).nonzero()[0]
+        if len(inside) and begins[inside[0]] <= start and stops[inside[-1]] >= end:
+            found.append((window.first + int(inside[0]), window.first + int(inside[-1])))
+    return sorted(set(found))
+
+
+@dataclass(frozen=True, slots=True)
+class DevQuestion:
+    """A question with the passages it is validated on, the one with the answer first."""
+
+    question: Question
+    passages: tuple[Context, ...]
+
+
+def dev_questions(examples: ExampleFile, limit: int, passages: int) -> list[DevQuestion]:
+    """The first questions of a file, each with its first positive and its first negatives."""
+    found = []
+    for number in range(min(limit, len(examples))):
+        one = examples[number]
+        others = (*one.hard, *one.negatives)[: max(1, passages - 1)]
+        found.append(DevQuestion(one.question, (one.positives[0], *others)))
+    return found
