@@ -96,6 +96,7 @@ class Answer:
         selection: The probability that this passage, of those read, has the answer.
         span: The probability of the span in its passage.
         support: Passages that were read in which the same answer was found.
+        features: What confidence was computed from, see `mundap.reader.answers`.
     """
 
     text: str
@@ -107,6 +108,7 @@ class Answer:
     selection: float
     span: float
     support: int = 1
+    features: tuple[float, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The answer as it stands in `--json` output."""

@@ -170,14 +170,14 @@ def test_false_negatives_are_masked(files):
     examples = [one(0, "the king", "king"), one(1, "a king too", "too"), one(2, "the king", "king"), one(3, "x", "x")]
     columns = [e.positives[0] for e in examples] + [Context("", "", "a river")]
     targets = np.arange(4)
-    masked = left_out(examples, columns, [0, 1, 2, 3, 0], targets, Recipe())
+    masked = left_out(examples, columns, [0, 1, 2, 3, 0], targets, Recipe(), ["string"] * 4)
     assert masked.tolist() == [
         [False, True, True, False, False],  # 1 has the answer, 2 is the same passage
         [False, False, False, False, False],
         [True, True, False, False, False],
         [False] * 5,
     ]
-    own = left_out(examples, columns, [0, 1, 2, 3, 0], targets, Recipe(in_batch=False, mask=False))
+    own = left_out(examples, columns, [0, 1, 2, 3, 0], targets, Recipe(in_batch=False, mask=False), ["string"] * 4)
     assert own[0].tolist() == [False, True, True, True, False]
     assert own[3].tolist() == [True, True, True, False, True]
 

@@ -12,6 +12,7 @@ from mundap.version import __version__
 _VERBS = {
     "index": ("mundap.cli.index", "index", "Index files and folders, or bring an index up to date."),
     "add": ("mundap.cli.index", "add", "Add files to an index."),
+    "ask": ("mundap.cli.ask", "ask", "Answer a question, with the source."),
     "search": ("mundap.cli.search", "search", "Find passages for a question."),
     "delete": ("mundap.cli.manage", "delete", "Delete documents by id or by source."),
     "compact": ("mundap.cli.manage", "compact", "Rewrite an index without deleted passages."),
@@ -30,7 +31,7 @@ _WELCOME = f"""mundap {__version__}: answers from your own text, without an LLM.
 Three commands to begin with:
 
   mundap index docs/           index a folder (text, Markdown, HTML, PDF, DOCX, JSON lines ...)
-  mundap search "a question"   find the passages that answer it
+  mundap ask "a question"      answer it, and show where the answer stands
   mundap info                  see what the index holds
 
 `mundap --help` lists all commands, `mundap COMMAND --help` explains one.

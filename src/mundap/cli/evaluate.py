@@ -49,6 +49,8 @@ def evaluate() -> None:
               help="How hybrid joins BM25 and dense.")  # fmt: skip
 @click.option("--weight", type=click.FloatRange(0, 1), help="The dense share of zscore. [default: the model's]")
 @click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
+@shared.RERANK
+@shared.READER
 @click.option("-o", "--out", metavar="FILE", help="Write the run: .json or .jsonl in DPR's format, else TREC's; "
               "several modes go into run.MODE.json and so on.")  # fmt: skip
 @_REPORT
@@ -79,9 +81,12 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
 
 def _measure(index_path: str | None, match: Any, **options: Any) -> "Measured":
     from mundap.evaluation.retrieval import Task, measure
+    from mundap.models import folder
 
     options["folder"] = options.pop("beir", None)
     fusing: dict[str, Any] = {name: options.pop(name) for name in ("fusion", "weight", "scale") if name in options}
+    model = options.pop("reader", None)
+    options["reranker"] = (model or folder.READER) if options.pop("rerank", False) else None
     task = Task(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)
     return measure(task, lambda items, what, total: shared.counted(items, what, "questions", total))
 
@@ -123,6 +128,65 @@ def _tell(found: "Measured") -> None:
         if known:
             cells = "".join(f"{value:12.1f}" for value in system.gold_accuracy(cuts).values())
             click.echo(f"{system.name:{width}}{cells}  by gold passage ({known:,} questions)")
+
+
+@evaluate.command(cls=shared.ManyValues)
+@shared.READ
+@click.option("-q", "--questions", "--data", required=True, metavar="FILE", help="Questions with answers: SQuAD's "
+              "shape, DPR's files, or any other that `mundap data make` reads.")  # fmt: skip
+@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@click.option("--predictions", metavar="FILE", help="Score these answers (an object of answers by question id, or "
+              "rows) and read nothing.")  # fmt: skip
+@click.option("--run", metavar="FILE", help="Read the passages of these results (DPR's json) instead of searching.")
+@click.option("--gold", is_flag=True, help="Read each question's own passage; no index is needed.")
+@shared.READER
+@click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 1000), metavar="K…",
+              help="How many passages are read; the last counts. [default: 1 5 10]")  # fmt: skip
+@click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid"]), help="How to search. [default: hybrid]")
+@shared.MATCH
+@click.option("--removed", is_flag=True, help="Ask again without the passages that have the answer: does it notice?")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
+@click.option("--seed", default=0, show_default=True, help="Of that draw.")
+@click.option("--precision", type=click.Choice(["int8", "fp32"]), help="Of the reader's weights.")
+@click.option("-o", "--out", metavar="FILE", help="Write the answers by question id, as SQuAD has them.")
+@shared.JSON
+def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **options: Any) -> int:
+    """Measure answers: exact match and F1 in percent, as SQuAD defines them (KorQuAD's for Korean).
+
+    With -i (or the index here) questions are asked as `mundap ask` does; the oracle is how many have the answer among
+    the passages read, the most a reader could reach.
+
+    \b
+    Examples:
+      mundap evaluate answers --data dev-v1.1.json --predictions preds.json
+      mundap evaluate answers --data dev-v1.1.json --gold
+      mundap evaluate answers -i i -q nq-test.csv -k 1 5 10 20 --removed --json
+    """
+    from mundap.evaluation.answers import Task, measure
+    from mundap.index import locate
+
+    if not index_path and not gold and not options["predictions"] and not options["run"]:
+        index_path = str(locate.to_read(None))
+    task = Task(index=index_path, match=None if match == "auto" else match, **options)
+    found = measure(task, lambda items, what, total: shared.counted(items, what, "questions", total))
+    if as_json:
+        shared.print_json(found.as_dict())
+    else:
+        shared.tell_skipped(found.skipped, len(found.skipped))
+        _tell_answers(found.as_dict())
+    return 3 if found.skipped else 0
+
+
+def _tell_answers(facts: dict[str, Any]) -> None:
+    for note in facts["notes"]:
+        shared.note(shared.clean(note))
+    click.echo(f"{shared.count(facts['questions'], 'question')}, match: {facts['match']}")
+    click.echo(f"exact match {facts['exact_match']:.2f}, F1 {facts['f1']:.2f}")
+    for name, label in (("exact_match_by_passages", "exact match"), ("oracle", "oracle")):
+        if name in facts:
+            click.echo(f"{label} by passages read: " + ", ".join(f"{k}: {v:.1f}" for k, v in facts[name].items()))
+    for name, value in facts.get("confidence", {}).items():
+        click.echo(f"  {name.replace('_', ' ')}: {value}")
 
 
 @click.command(cls=shared.ManyValues)

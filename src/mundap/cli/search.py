@@ -1,6 +1,5 @@
 """`mundap search`."""
 
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from mundap.errors import UsageError
 
 if TYPE_CHECKING:
     from mundap.index.index import Index
+    from mundap.models.reader import Reader
     from mundap.records import Hit
 
 MAX_QUESTION = 100_000
@@ -29,10 +29,10 @@ _COMPARED = ("bm25", "dense", "hybrid")
 @click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
 @click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
               help="How many of each list hybrid considers.")  # fmt: skip
-@click.option("--document", "documents", multiple=True, metavar="ID", help="Only in this document (repeatable).")
-@click.option("--source", "sources", multiple=True, metavar="GLOB", help="Only from these files (repeatable).")
-@click.option("--where", "facts", multiple=True, metavar="KEY=VALUE", help="Only with this metadata (repeatable).")
+@shared.FILTERS
 @click.option("--by-document", is_flag=True, help="One hit a document: its best passage.")
+@shared.RERANK
+@shared.READER
 @shared.JSON
 def search(
     question: tuple[str, ...],
@@ -42,6 +42,8 @@ def search(
     documents: tuple[str, ...],
     sources: tuple[str, ...],
     facts: tuple[str, ...],
+    rerank: bool,
+    reader: str | None,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -56,34 +58,36 @@ def search(
       mundap search -i i --mode all -k 3 "서울의 인구는?"
       mundap search --source 'docs/*.md' --where language=ko "…"
     """
-    from mundap.index.corpus import Filters
     from mundap.index.index import Index
 
-    filters = Filters(documents, tuple(map(_source_pattern, sources)), _pairs(facts))
+    filters = shared.filters(documents, sources, facts)
     index = Index(index_path)
+    model = shared.reranker(rerank, reader)
     if not question and sys.stdin.isatty():
         raise UsageError('no question. Type it after the command: mundap search "…"')
     if question:
-        _one(index, " ".join(question), k, mode, as_json, {"filters": filters, **options})
+        _one(index, " ".join(question), k, mode, as_json, model, {"filters": filters, **options})
         return 0
-    return _many(index, k, mode, as_json, {"filters": filters, **options})
+    return _many(index, k, mode, as_json, model, {"filters": filters, **options})
 
 
-def _source_pattern(pattern: str) -> str:
-    """Sources have no ./ before them."""
-    return pattern.removeprefix("./")
+def _found(
+    index: "Index", questions: list[str], k: int, mode: Any, reader: "Reader | None", options: dict[str, Any]
+) -> "list[list[Hit]]":
+    """What the index finds, in the reader's order if there is one."""
+    if reader is None:
+        return index.search_batch(questions, k, mode, **options)
+    from mundap.reader.ask import RERANKED, rerank
+
+    found = index.search_batch(questions, max(k, RERANKED), mode, **options)
+    return [rerank(reader, question, hits)[:k] for question, hits in zip(questions, found, strict=True)]
 
 
-def _pairs(facts: tuple[str, ...]) -> dict[str, str]:
-    for fact in facts:
-        if "=" not in fact:
-            raise UsageError(f"--where {fact}: write it as KEY=VALUE")
-    return dict(fact.split("=", 1) for fact in facts)
-
-
-def _one(index: "Index", question: str, k: int, mode: Any, as_json: bool, options: dict[str, Any]) -> None:
+def _one(
+    index: "Index", question: str, k: int, mode: Any, as_json: bool, reader: "Reader | None", options: dict[str, Any]
+) -> None:
     if mode == "all":
-        found = {name: index.search(question, k, name, **options) for name in _COMPARED}  # type: ignore[arg-type]
+        found = {name: _found(index, [question], k, name, reader, options)[0] for name in _COMPARED}
         if as_json:
             shared.print_json(
                 {
@@ -95,7 +99,7 @@ def _one(index: "Index", question: str, k: int, mode: Any, as_json: bool, option
             _side_by_side(question, found)
         return
     mode = mode or index.default_mode
-    hits = index.search(question, k, mode, **options)
+    hits = _found(index, [question], k, mode, reader, options)[0]
     if as_json:
         shared.print_json(_answer(question, mode, hits))
     else:
@@ -110,7 +114,7 @@ def _why(index: "Index", filters: Any, mode: str) -> str:
     return " No word of the question is in the index." if mode == "bm25" else ""
 
 
-def _many(index: "Index", k: int, mode: Any, as_json: bool, options: dict[str, Any]) -> int:
+def _many(index: "Index", k: int, mode: Any, as_json: bool, reader: "Reader | None", options: dict[str, Any]) -> int:
     """Questions from standard input, in batches, one result for each line."""
     import itertools
     import json
@@ -122,7 +126,7 @@ def _many(index: "Index", k: int, mode: Any, as_json: bool, options: dict[str, A
     bad = False
     while batch := list(itertools.islice(lines, 256)):
         good = [line for line in batch if line and len(line) <= MAX_QUESTION]
-        found = dict(zip(good, index.search_batch(good, k, mode, **options), strict=True)) if good else {}
+        found = dict(zip(good, _found(index, good, k, mode, reader, options), strict=True)) if good else {}
         for line in batch:
             answer = _answer(line[:MAX_QUESTION], mode, found.get(line, []))
             if len(line) > MAX_QUESTION:
@@ -142,7 +146,6 @@ def _answer(question: str, mode: str, hits: "list[Hit]") -> dict[str, Any]:
 
 def _listing(index: "Index", question: str, hits: "list[Hit]") -> None:
     """Hits as text, the question's words highlighted when a person is looking."""
-    width = min(100, shutil.get_terminal_size((100, 24)).columns)
     for hit in hits:
         passage = hit.passage
         parts = [
@@ -153,7 +156,7 @@ def _listing(index: "Index", question: str, hits: "list[Hit]") -> None:
         click.echo(f"{click.style(title, bold=True)}  {hit.score:.3f}{detail}")
         where = shared.clean(f"    {passage.source}  [{passage.start}:{passage.end}]  {passage.id}")
         click.echo(click.style(where, dim=True))
-        for line in _wrapped(_highlighted(index, question, passage.text), width - 4):
+        for line in shared.wrapped(_highlighted(index, question, passage.text), 4):
             click.echo(f"    {line}")
         click.echo()
 
@@ -168,18 +171,6 @@ def _highlighted(index: "Index", question: str, text: str) -> str:
         parts += [text[end:start], click.style(text[start:stop], fg="yellow", bold=True)]
         end = stop
     return " ".join("".join([*parts, text[end:]]).split())
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns; escape codes take none and wide characters two."""
-    from rich.console import Console
-    from rich.text import Text
-
-    plain = Text.from_ansi(text)
-    console = Console(width=max(width, 20), color_system="standard", force_terminal=sys.stdout.isatty())
-    with console.capture() as captured:
-        console.print(plain)
-    return [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]
 
 
 def _side_by_side(question: str, found: "dict[str, list[Hit]]") -> None:

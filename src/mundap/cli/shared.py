@@ -12,6 +12,8 @@ from mundap.records import Skipped
 
 if TYPE_CHECKING:
     from mundap.index.build import Progress, Report, Watcher
+    from mundap.index.corpus import Filters
+    from mundap.models.reader import Reader
 
 T = TypeVar("T")
 
@@ -24,6 +26,12 @@ READ = click.option(
 )
 WRITE = click.option(
     "-o", "--out", metavar="DIR", help="The index to write. [default: .mundap/ here or in the nearest parent]"
+)
+READER = click.option("--reader", metavar="NAME|DIR", help="The reader. [default: the built-in one]")
+RERANK = click.option(
+    "--rerank",
+    is_flag=True,
+    help="Put what was found in the order of a reader, which sees question and passage together.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
@@ -86,9 +94,57 @@ def one_index(index_path: str | None, out: str | None) -> str | None:
     return index_path or out
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say where to look: `--document`, `--source`, `--where`."""
+    options = (
+        ("--document", "documents", "ID", "Only in this document (repeatable)."),
+        ("--source", "sources", "GLOB", "Only from these files (repeatable)."),
+        ("--where", "facts", "KEY=VALUE", "Only with this metadata (repeatable)."),
+    )
+    for name, variable, metavar, text in reversed(options):
+        function = click.option(name, variable, multiple=True, metavar=metavar, help=text)(function)
+    return function
+
+
+def filters(documents: Sequence[str], sources: Sequence[str], facts: Sequence[str]) -> "Filters":
+    """What those options say. Sources have no ./ before them."""
+    from mundap.errors import UsageError
+    from mundap.index.corpus import Filters
+
+    for fact in facts:
+        if "=" not in fact:
+            raise UsageError(f"--where {fact}: write it as KEY=VALUE")
+    patterns = tuple(source.removeprefix("./") for source in sources)
+    return Filters(tuple(documents), patterns, dict(fact.split("=", 1) for fact in facts))
+
+
+def reranker(wanted: bool, name: str | None) -> "Reader | None":
+    """The reader for `--rerank`, if that was asked for."""
+    if not wanted:
+        return None
+    from mundap.models.folder import READER as DEFAULT
+    from mundap.models.reader import Reader
+
+    return Reader.from_pretrained(name or DEFAULT)
+
+
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """Lines that fit the terminal; escape codes take no columns and wide characters two."""
+    import shutil
+
+    from rich.console import Console
+    from rich.text import Text
+
+    width = min(100, shutil.get_terminal_size((100, 24)).columns) - indent
+    console = Console(width=max(width, 20), color_system="standard", force_terminal=sys.stdout.isatty())
+    with console.capture() as captured:
+        console.print(Text.from_ansi(text))
+    return [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]
+
+
+def print_json(value: Any, compact: bool = False) -> None:
+    """One JSON document on stdout, on a line of its own if `compact`."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=None if compact else 2))
 
 
 def note(message: str) -> None:

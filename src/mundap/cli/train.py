@@ -132,6 +132,34 @@ def reader(
     _tell(done, as_json)
 
 
+@train.command()
+@shared.READ
+@click.option("-q", "--questions", required=True, metavar="FILE", help="Questions that the reader was not trained on.")
+@click.option("--reader", "folder", required=True, metavar="DIR", help="The reader; its config is changed.")
+@click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
+@shared.JSON
+def confidence(index_path: str | None, questions: str, folder: str, k: int, limit: int | None, as_json: bool) -> None:
+    """Fit a reader's confidence, and the threshold below which it says nothing, on held-back questions.
+
+    Each question is asked twice, once without the passages that have the answer. Printed figures are cross-fitted.
+
+    \b
+    Example:
+      mundap train confidence -i i -q dev.json --reader my-reader
+    """
+    from mundap.evaluation.answers import Task, fit_confidence
+    from mundap.index import locate
+
+    task = Task(questions, index=str(locate.to_read(index_path)), reader=folder, cuts=(k,), limit=limit)
+    found = fit_confidence(task, lambda items, what, total: shared.counted(items, what, "questions", total))
+    if as_json:
+        shared.print_json(found)
+    else:
+        for name, value in found.items():
+            click.echo(f"{name.replace('_', ' ')}: {value}")
+
+
 def _settings(settings: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for setting in settings:

@@ -18,7 +18,9 @@ from mundap.evaluation.runs import Faults, is_trec, read_run, writing
 from mundap.index.gold import find_gold
 from mundap.index.index import Index
 from mundap.index.retrieve import rerank, retrieve
+from mundap.models.reader import Reader
 from mundap.questions import beir
+from mundap.reader.ask import fits
 from mundap.records import Context, Question, Result, Skipped
 from mundap.text.answers import Mode, broken_patterns, looks_like_pattern
 
@@ -47,6 +49,7 @@ class Task:
         limit: How many of the questions.
         seed: Which of them.
         fusing: Options of hybrid search.
+        reranker: A reader that puts what was found in its own order.
         out: Where to write the results.
     """
 
@@ -66,6 +69,7 @@ class Task:
     limit: int | None = None
     seed: int = 0
     fusing: Mapping[str, Any] = field(default_factory=dict)
+    reranker: str | None = None
     out: str | None = None
 
     def __post_init__(self) -> None:
@@ -298,12 +302,25 @@ class _Job:
             found = rerank(self._index, asked, self._candidates(asked), mode, by_document, **self._task.fusing)
         else:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
+        if self._task.reranker:
+            found = (self._reranked(result) for result in found)
         if self._task.folder:  # in some BEIR sets the questions are documents too, and BEIR does not count those
             found = (
                 replace(result, contexts=tuple(one for one in result.contexts if one.id != result.question.id))
                 for result in found
             )
         return self._counted(found, mode, len(asked))
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader.from_pretrained(str(self._task.reranker))
+
+    def _reranked(self, result: Result) -> Result:
+        """The whole list in the reader's order."""
+        contexts = result.contexts
+        fit = fits(self._reader, result.question.text, [(one.title, one.text) for one in contexts])
+        order = sorted(range(len(contexts)), key=lambda number: -fit[number])
+        return replace(result, contexts=tuple(replace(contexts[number], score=fit[number]) for number in order))
 
     def _candidates(self, asked: Sequence[Question]) -> list[list[str]]:
         if self._given is None:

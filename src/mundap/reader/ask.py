@@ -6,12 +6,15 @@ from typing import Any
 
 from mundap.errors import UsageError
 from mundap.index.index import Index, Mode
-from mundap.models.reader import Reader
+from mundap.models.reader import Reader, Scored
 from mundap.reader.answers import Candidate, confidence, rank, selection
 from mundap.records import Answer, Answered, Hit
 
 READ = 10
 """How many passages are read."""
+
+RERANKED = 50
+"""How many passages are put in order."""
 
 
 def ask(
@@ -51,21 +54,26 @@ def read(
     if answers < 1:
         raise UsageError("at least one answer must be asked for")
     least = reader.config.threshold if threshold is None else threshold
-    found = [_answer(one, hits, reader) for one in _candidates(reader, question, hits)]
+    found = choose(reader, hits, scores(reader, question, hits))
     good = tuple(answer for answer in found if answer.confidence >= least)[:answers]
     if found and found[0].confidence < least:  # what comes after the best is no answer either
         good = ()
     return Answered(question, good, found[0] if found and not good else None, tuple(hits))
 
 
-def _candidates(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Candidate]:
+def scores(reader: Reader, question: str, hits: Sequence[Hit]) -> list[list[Scored]]:
+    """What the reader says of each passage; it does not depend on the others."""
+    return reader.read(question, [(hit.passage.title, hit.passage.text) for hit in hits])
+
+
+def choose(reader: Reader, hits: Sequence[Hit], scored: Sequence[Sequence[Scored]]) -> list[Answer]:
+    """All different answers in passages that were read, best first."""
     texts = [hit.passage.text for hit in hits]
-    scored = reader.read(question, [(hit.passage.title, hit.passage.text) for hit in hits])
-    return rank(texts, scored, [hit.score for hit in hits], reader.config)
+    found = rank(texts, scored, [hit.score for hit in hits], reader.config)
+    return [_answer(one, hits[one.passage], reader) for one in found]
 
 
-def _answer(one: Candidate, hits: Sequence[Hit], reader: Reader) -> Answer:
-    hit = hits[one.passage]
+def _answer(one: Candidate, hit: Hit, reader: Reader) -> Answer:
     passage = hit.passage
     return Answer(
         passage.text[one.start : one.end],
@@ -77,12 +85,18 @@ def _answer(one: Candidate, hits: Sequence[Hit], reader: Reader) -> Answer:
         one.selection,
         one.span,
         one.support,
+        one.features,
     )
 
 
 def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:
     """The same hits, best first by the reader's selection score: a cross-encoder's order."""
-    scored = reader.read(question, [(hit.passage.title, hit.passage.text) for hit in hits])
-    scores = [selection(hit.passage.text, row, reader.config) for hit, row in zip(hits, scored, strict=True)]
-    order = sorted(range(len(hits)), key=lambda number: -scores[number])
-    return [replace(hits[number], rank=place, score=scores[number]) for place, number in enumerate(order, 1)]
+    fit = fits(reader, question, [(hit.passage.title, hit.passage.text) for hit in hits])
+    order = sorted(range(len(hits)), key=lambda number: -fit[number])
+    return [replace(hits[number], rank=place, score=fit[number]) for place, number in enumerate(order, 1)]
+
+
+def fits(reader: Reader, question: str, passages: Sequence[tuple[str, str]]) -> list[float]:
+    """How well each (title, text) fits a question, in the reader's opinion."""
+    scored = reader.read(question, passages)
+    return [selection(text, row, reader.config) for (_, text), row in zip(passages, scored, strict=True)]

@@ -93,6 +93,12 @@ def broken_patterns(answers: Iterable[str]) -> list[str]:
     return [answer for answer in answers if answer.strip() and _regex(answer) is None]
 
 
+def matches_pattern(prediction: str, answers: Iterable[str]) -> bool:
+    """Whether a predicted answer begins with what one of the answers, regular expressions, describes."""
+    normal = unicodedata.normalize("NFD", prediction)
+    return any(pattern.match(normal, timeout=_PATIENCE) for pattern in map(_regex, answers) if pattern)
+
+
 def looks_like_pattern(answer: str) -> bool:
     """Whether an answer was probably meant as a regular expression."""
     return _PATTERN_MARK.search(answer) is not None

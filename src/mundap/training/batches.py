@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from mundap.errors import MundapError
+from mundap.questions import match_for
 from mundap.records import Context, Example, Skipped
 from mundap.text.answers import Mode, has_answer
 from mundap.training import formats
@@ -24,6 +25,7 @@ from mundap.training.recipe import DataSet, Recipe, Run
 B = TypeVar("B")
 
 _AHEAD = 3  # batches prepared before they are needed
+_LOOKED_AT = 200  # examples that tell how answers are to be looked for
 _WINDOW = 32  # batches among which lengths are sorted: enough to save padding, too few to bias anything
 
 
@@ -45,6 +47,11 @@ class ExampleFile:
         self._places = self._scan()
         if not len(self._places):
             raise MundapError(f"{data.path}: no usable example in it. `mundap data check` says why.")
+        self.match: Mode = data.match if data.match != "auto" else self._suggested()
+
+    def _suggested(self) -> Mode:
+        first = (self[number] for number in range(min(_LOOKED_AT, len(self))))
+        return match_for([answer for one in first for answer in one.question.answers])
 
     def _scan(self) -> np.ndarray:
         """The first byte of every row that can be trained on."""
@@ -258,7 +265,7 @@ class Batches(Stream[Batch]):
             self._tokenize.questions([examples[row].question.text for row in own]),
             self._tokenize.passages([(columns[n].title, columns[n].text) for n in mine]),
             targets,
-            left_out(examples, columns, owners, targets, self._recipe),
+            left_out(examples, columns, owners, targets, self._recipe, [self._sets[a].match for a, _ in places]),
             epoch,
             len(examples),
         )
@@ -273,7 +280,12 @@ class Batches(Stream[Batch]):
 
 
 def left_out(
-    examples: Sequence[Example], columns: Sequence[Context], owners: Sequence[int], targets: np.ndarray, recipe: Recipe
+    examples: Sequence[Example],
+    columns: Sequence[Context],
+    owners: Sequence[int],
+    targets: np.ndarray,
+    recipe: Recipe,
+    matches: Sequence[Mode],
 ) -> np.ndarray:
     """Which passages of a batch are no negatives of which questions.
 
@@ -291,13 +303,9 @@ def left_out(
             right = {" ".join(one.text.split()) for one in example.positives}
             for column, text in enumerate(texts):
                 if not result[row, column]:
-                    result[row, column] = text in right or _holds(text, example, recipe.match)
+                    result[row, column] = text in right or has_answer(text, example.question.answers, matches[row])
     result[rows, targets] = False
     return result
-
-
-def _holds(text: str, example: Example, match: Mode) -> bool:
-    return has_answer(text, example.question.answers, match)
 
 
 class Tokens:

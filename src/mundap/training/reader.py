@@ -14,7 +14,7 @@ from mundap.models.reader import Scored
 from mundap.models.reader_checkpoint import ReaderNetwork, open_reader, write_reader
 from mundap.models.windows import Window, Windows
 from mundap.reader.answers import rank
-from mundap.text.scores import exact_match, exact_match_korean, f1, f1_korean
+from mundap.text.judge import judge
 from mundap.training import loop, losses
 from mundap.training.loop import Figures, Seen, Trained, Watcher
 from mundap.training.processes import Processes
@@ -39,10 +39,10 @@ class _Reader:
     def __init__(self, recipe: ReaderRecipe, processes: Processes, scratch: Path) -> None:
         self._recipe = recipe
         self._processes = processes
-        sets = [example_file(one, scratch, recipe.match) for one in recipe.train]
+        sets = [example_file(one, scratch) for one in recipe.train]
         self._dev = {
             file.label: dev_questions(file, recipe.dev_limit, recipe.passages)
-            for file in (example_file(one, scratch, recipe.match) for one in recipe.dev)
+            for file in (example_file(one, scratch) for one in recipe.dev)
         }
         torch.manual_seed(recipe.seed)  # new heads start from chance
         self._loaded = open_reader(Path(recipe.start), "sdpa", fresh=True)
@@ -148,14 +148,12 @@ class _Reader:
         read = self._read(self._windows.of(one.question.text, pairs))
         scores = torch.tensor([max(scored.selection or 0.0 for scored in windows) for windows in read])
         place = 1.0 + float((scores > scores[0]).sum())
-        korean = self._recipe.match == "cjk"
-        em, overlap = (exact_match_korean, f1_korean) if korean else (exact_match, f1)
         values = [float(losses.selecting(scores, 0)), place, float(place == 1)]
         for number in (len(pairs), 1):
             texts = [text for _, text in pairs[:number]]
             found = rank(texts, read[:number], [0.0] * number, self.config)
             text = texts[found[0].passage][found[0].start : found[0].end] if found else ""
-            values += [em(text, one.question.answers), overlap(text, one.question.answers)]
+            values += judge(text, one.question.answers, one.match)
         return values
 
     def _read(self, rows: list[list[Window]]) -> list[list[Scored]]:

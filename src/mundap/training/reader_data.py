@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from mundap.training.recipe import DataSet, ReaderRecipe
 Places = list[tuple[int, int]]
 
 
-def example_file(data: DataSet, scratch: Path, match: Mode) -> ExampleFile:
+def example_file(data: DataSet, scratch: Path) -> ExampleFile:
     """Examples out of a training file, of SQuAD-shaped data, or of DPR's results."""
     head = open_file(data.path).head()
     if b'"positive_ctxs"' in head or b'"positive_passages"' in head:
@@ -27,18 +27,19 @@ def example_file(data: DataSet, scratch: Path, match: Mode) -> ExampleFile:
     path = scratch / f"{data.label}.reader.jsonl"
     if not path.exists():
         with formats.writing(path, "dpr-jsonl") as write:
-            for found in _examples(data.path, head, match):
+            for found in _examples(data.path, head, data.match):
                 write(found)
-    return ExampleFile(DataSet(str(path), data.label, data.weight), scratch)
+    return ExampleFile(replace(data, path=str(path), name=data.label), scratch)
 
 
-def _examples(path: str, head: bytes, match: Mode) -> Iterator[Example]:
+def _examples(path: str, head: bytes, wanted: str) -> Iterator[Example]:
     if b'"ctxs"' in head or b'"contexts"' in head:
         for result in read_run(path):
             right: list[Context] = []
             wrong: list[Context] = []
             for context in result.contexts:
-                told = has_answer(context.text, result.question.answers, match)
+                answers = result.question.answers
+                told = has_answer(context.text, answers, questions.match_for(answers) if wanted == "auto" else wanted)  # type: ignore[arg-type]
                 (right if told else wrong).append(context)
             if right:
                 yield Example(result.question, tuple(right), tuple(wrong))
@@ -96,13 +97,13 @@ class ReaderBatches(Stream[ReaderBatch]):
         examples = [self._sets[a][b] for a, b in places]
         share = len(examples) // self._world
         own = range(self._rank * share, (self._rank + 1) * share)
-        groups = [self._group(row, examples, epoch, places[row]) for row in own]
+        groups = [self._group(row, examples, epoch, places[row], self._sets[places[row][0]].match) for row in own]
         return ReaderBatch(groups, len(examples), epoch)
 
-    def _group(self, row: int, examples: list[Example], epoch: int, place: list[int]) -> Group:
+    def _group(self, row: int, examples: list[Example], epoch: int, place: list[int], match: Mode) -> Group:
         recipe, example = self._recipe, examples[row]
         chance = random.Random(f"{recipe.seed} {epoch} {place}")  # noqa: S311
-        negatives = self._negatives(row, examples, chance)
+        negatives = self._negatives(row, examples, chance, match)
         none = bool(negatives) and chance.random() < recipe.null
         chosen = negatives[: recipe.passages] if none else negatives[: recipe.passages - 1]
         windows = [chance.choice(row) for row in self._of(example, chosen)]
@@ -110,23 +111,23 @@ class ReaderBatches(Stream[ReaderBatch]):
         if none:
             return Group(windows, spans, None)
         positive = chance.choice(example.positives)
-        window, right = self._positive(example, positive, chance)
+        window, right = self._positive(example, positive, chance, match)
         return Group([window, *windows], [right, *spans], 0)
 
     def _of(self, example: Example, contexts: Sequence[Context]) -> list[list[Window]]:
         pairs = [(context.title, context.text) for context in contexts]
         return self._windows.of(example.question.text, pairs) if pairs else []
 
-    def _positive(self, example: Example, positive: Context, chance: Any) -> tuple[Window, Places]:
+    def _positive(self, example: Example, positive: Context, chance: Any, match: Mode) -> tuple[Window, Places]:
         """A window of the positive that has the answer, with the places of it."""
         rows = self._of(example, [positive])[0]
         if self._recipe.selection_only:
             return rows[0], []
-        places = find_answers(positive.text, example.question.answers, self._recipe.match)
+        places = find_answers(positive.text, example.question.answers, match)
         right = [(window, spans) for window in rows if (spans := tokens_of(window, places))]
         return chance.choice(right) if right else (rows[0], [])
 
-    def _negatives(self, row: int, examples: list[Example], chance: Any) -> list[Context]:
+    def _negatives(self, row: int, examples: list[Example], chance: Any, match: Mode) -> list[Context]:
         """Enough passages without the answer: the example's own first, then those of its neighbours."""
         example = examples[row]
         found = [*example.hard, *example.negatives]
@@ -136,7 +137,7 @@ class ReaderBatches(Stream[ReaderBatch]):
         for other in others:
             if len(found) >= self._recipe.passages:
                 break
-            if not has_answer(other.text, example.question.answers, self._recipe.match):
+            if not has_answer(other.text, example.question.answers, match):
                 found.append(other)
         return found
 
@@ -158,6 +159,7 @@ class DevQuestion:
 
     question: Question
     passages: tuple[Context, ...]
+    match: Mode
 
 
 def dev_questions(examples: ExampleFile, limit: int, passages: int) -> list[DevQuestion]:
@@ -166,5 +168,5 @@ def dev_questions(examples: ExampleFile, limit: int, passages: int) -> list[DevQ
     for number in range(min(limit, len(examples))):
         one = examples[number]
         others = (*one.hard, *one.negatives)[: max(1, passages - 1)]
-        found.append(DevQuestion(one.question, (one.positives[0], *others)))
+        found.append(DevQuestion(one.question, (one.positives[0], *others), examples.match))
     return found

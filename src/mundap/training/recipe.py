@@ -18,11 +18,13 @@ class DataSet:
         path: Any file that `mundap data check` accepts.
         name: What it is called in logs; the file's name by default.
         weight: How often each example is seen in an epoch; .5 takes half of them, a different half each epoch.
+        match: How answers are looked for; `auto`: as the answers suggest.
     """
 
     path: str
     name: str = ""
     weight: float = 1.0
+    match: Literal["auto", "string", "regex", "cjk"] = "auto"
 
     @property
     def label(self) -> str:
@@ -39,7 +41,6 @@ class Run:
         dev: What to validate on.
         out: The folder of the run: checkpoints, log, report, and the model.
         start: A checkpoint to start from (Hugging Face, sentence-transformers, DPR).
-        match: How answers are looked for.
         batch: Questions a step, over all processes.
         accumulate: Batches a step of the optimizer.
         epochs: How often the data is gone through.
@@ -68,7 +69,6 @@ class Run:
     dev: tuple[DataSet, ...] = ()
     out: str = ""
     start: str = ""
-    match: Literal["string", "regex", "cjk"] = "string"
     batch: int = 32
     accumulate: int = 1
     epochs: int = 3
@@ -280,10 +280,9 @@ def _data_set(key: str, row: Any, base: Path) -> DataSet:
     known = {one.name for one in fields(DataSet)}
     if not isinstance(row, dict) or "path" not in row or set(row) - known:
         raise UsageError(f"{key}: each is a path, or a table with the keys {', '.join(sorted(known))}")
-    try:
-        return DataSet(_resolved(str(row["path"]), base), str(row.get("name", "")), float(row.get("weight", 1.0)))
-    except (TypeError, ValueError):
-        raise UsageError(f"{key}: weight {row.get('weight')!r} is not a number") from None
+    hints = get_type_hints(DataSet)
+    values = {name: _fitting(f"{key}: {name}", value, hints[name], base) for name, value in row.items()}
+    return DataSet(**{**values, "path": _resolved(values["path"], base)})
 
 
 def _resolved(path: str, base: Path) -> str:

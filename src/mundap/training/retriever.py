@@ -27,7 +27,7 @@ class _Retriever:
         self._recipe = recipe
         self._processes = processes
         sets = [ExampleFile(one, scratch) for one in recipe.train]
-        self._dev = [dev_set(ExampleFile(one, scratch), recipe.dev_limit, recipe.match) for one in recipe.dev]
+        self._dev = [dev_set(ExampleFile(one, scratch), recipe.dev_limit) for one in recipe.dev]
         self.model, tokenizer = towers.build(recipe)
         self._tokens = Tokens(tokenizer, recipe)
         self._batches = Batches(sets, recipe, self._tokens, processes.rank, processes.world)

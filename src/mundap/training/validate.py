@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from mundap.records import Context, Example
-from mundap.text.answers import Mode, has_answer
+from mundap.text.answers import has_answer
 from mundap.training.batches import ExampleFile, Tokens
 from mundap.training.processes import Processes
 from mundap.training.recipe import Recipe
@@ -39,7 +39,7 @@ class DevSet:
     right: list[list[int]]
 
 
-def dev_set(examples: ExampleFile, limit: int, match: Mode) -> DevSet:
+def dev_set(examples: ExampleFile, limit: int) -> DevSet:
     """A dev set out of the first examples of a file."""
     numbers: dict[tuple[str, str], int] = {}
 
@@ -56,7 +56,7 @@ def dev_set(examples: ExampleFile, limit: int, match: Mode) -> DevSet:
     right = []
     for one, own in zip(chosen, positives, strict=True):
         near = {number(context) for context in (*one.hard[:_HARD], *one.negatives[:_HARD])} - set(own)
-        right.append(own + [n for n in near if has_answer(passages[n][1], one.question.answers, match)])
+        right.append(own + [n for n in near if has_answer(passages[n][1], one.question.answers, examples.match)])
     return DevSet(examples.label, [one.question.text for one in chosen], passages, right)
 
 

@@ -1,0 +1,372 @@
+"""Measure answers: exact match and F1, of anyone's predictions, of gold passages read, or of an index asked."""
+
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mundap import questions as _questions
+from mundap.disk import json_bytes, replacing
+from mundap.documents.files import STREAM_ERRORS, explain, open_file
+from mundap.documents.stream import json_items, json_lines
+from mundap.errors import MundapError, UsageError
+from mundap.evaluation import calibration
+from mundap.evaluation.runs import read_run
+from mundap.index.index import Index
+from mundap.models.reader import Reader
+from mundap.questions.objects import is_row
+from mundap.reader.ask import choose, scores
+from mundap.records import Answer, Context, Hit, Passage, Question, Skipped
+from mundap.text.answers import Mode, has_answer
+from mundap.text.judge import judge
+
+Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
+CUTS = (1, 5, 10)
+_TEXT = ("prediction_text", "prediction", "answer", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to measure.
+
+    Attributes:
+        questions: A file of questions with answers, SQuAD-shaped or any other.
+        form: Its format, if that cannot be told from it.
+        predictions: A file of predicted answers to score; nothing is read then.
+        index: Where to search; without one each question's own passage is read.
+        run: A file of results to read instead of searching.
+        reader: A model folder, or the name of the shipped one.
+        cuts: How many passages are read; the last is what the answers are taken from.
+        mode: How to search.
+        match: How answers are looked for; None: what the questions suggest.
+        removed: Whether to ask again without the passages that have the answer.
+        limit: How many of the questions.
+        seed: Which of them.
+        precision: Of the reader's weights.
+        out: Where to write the predictions.
+    """
+
+    questions: str
+    form: str | None = None
+    predictions: str | None = None
+    index: str | None = None
+    run: str | None = None
+    reader: str | None = None
+    cuts: tuple[int, ...] = ()
+    mode: Any = None
+    match: Mode | None = None
+    removed: bool = False
+    limit: int | None = None
+    seed: int = 0
+    precision: Any = None
+    out: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.predictions and (self.index or self.run or self.out or self.removed):
+            raise UsageError("--predictions is scored as it is: leave out -i, --run, --removed and --out")
+        if self.run and self.index:
+            raise UsageError("--run is read instead of an index: leave out -i")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One question: what was predicted, how good that is, and how sure it was.
+
+    Attributes:
+        question: What was asked.
+        text: The prediction.
+        em: 0 or 1.
+        f1: From 0 to 1.
+        confidence: From 0 to 1; None of a prediction file.
+        features: What that was computed from.
+        by_cut: Exact match by number of passages read.
+        oracle: By number of passages read, whether one of them has the answer.
+        without: Confidence of the best answer when no passage with the answer was to be had.
+    """
+
+    question: Question
+    text: str
+    em: float
+    f1: float
+    confidence: float | None = None
+    features: tuple[float, ...] = ()
+    by_cut: Mapping[int, float] = field(default_factory=dict)
+    oracle: Mapping[int, bool] = field(default_factory=dict)
+    without: Answer | None = None
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was found out.
+
+    Attributes:
+        outcomes: One a question.
+        match: How answers were looked for.
+        threshold: The reader's.
+        notes: What one should know before trusting the figures.
+        skipped: Rows that could not be read.
+    """
+
+    outcomes: list[Outcome]
+    match: Mode
+    threshold: float | None = None
+    notes: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as they stand in `--json` output; EM, F1 and the like in percent."""
+        rows = self.outcomes
+        found: dict[str, Any] = {
+            "exact_match": _percent([row.em for row in rows]),
+            "f1": _percent([row.f1 for row in rows]),
+            "questions": len(rows),
+            "match": self.match,
+        }
+        if rows and len(rows[0].by_cut) > 1:
+            cuts = list(rows[0].by_cut)
+            found["exact_match_by_passages"] = {str(k): _percent([row.by_cut[k] for row in rows]) for k in cuts}
+        if rows and rows[0].oracle:
+            found["oracle"] = {str(k): _percent([row.oracle[k] for row in rows]) for k in rows[0].oracle}
+        if rows and rows[0].confidence is not None:
+            found["confidence"] = self._believed()
+        found["notes"] = self.notes
+        found["skipped_count"] = len(self.skipped)
+        return found
+
+    def _believed(self) -> dict[str, Any]:
+        """How far confidence is to be believed."""
+        sure = np.array([row.confidence for row in self.outcomes])
+        right = np.array([row.em for row in self.outcomes])
+        share, threshold = calibration.coverage(sure, right)
+        least = self.threshold or 0.0
+        found = {
+            "ece": round(calibration.expected_error(sure, right), 4),
+            "coverage_at_90_precision": round(100 * share, 2),
+            "threshold_for_that": round(threshold, 4),
+            "threshold": least,
+            "answered": _percent(sure >= least),
+            "exact_match_of_answered": _percent(right[sure >= least]),
+        }
+        gone = [row.without for row in self.outcomes if row.without is not None]
+        if gone:
+            lost = np.array([one.confidence for one in gone])
+            both, truth = np.concatenate([sure, lost]), np.concatenate([right, np.zeros(len(lost))])
+            found["auroc_against_removed"] = round(calibration.auroc(sure, lost), 4)
+            found["answered_though_removed"] = _percent(lost >= least)
+            found["ece_with_removed"] = round(calibration.expected_error(both, truth), 4)
+            share, threshold = calibration.coverage(both, truth)
+            found["coverage_at_90_precision_with_removed"] = round(100 * share, 2)
+        return found
+
+
+def _percent(values: Any) -> float:
+    return round(100 * float(np.mean(values)), 2) if len(values) else 0.0
+
+
+def measure(task: Task, counted: Counted = lambda items, what, total: iter(items)) -> Measured:
+    """Score predictions, or make them and score those.
+
+    Args:
+        task: What to measure.
+        counted: Shows progress.
+    """
+    asked, skipped = _questions.read_all(task.questions, task.form)
+    asked = [question for question in asked if question.answers]
+    if not asked:
+        raise MundapError(f"{task.questions}: no question in it has an answer")
+    if task.limit and task.limit < len(asked):
+        chosen = random.Random(task.seed).sample(range(len(asked)), task.limit)  # noqa: S311
+        asked = [asked[position] for position in sorted(chosen)]
+    match = task.match or _questions.choose_match(task.questions, task.form)
+    found = Measured([], match, skipped=[one for one in skipped if one.reason != "marked as unanswerable"])
+    if task.predictions:
+        _score(asked, task.predictions, found)
+    else:
+        _Reading(task, found).all(asked, counted)
+    if task.out:
+        rows = {row.question.id: row.text for row in found.outcomes}
+        with replacing(Path(task.out)) as file:
+            file.write(json_bytes(rows))
+    return found
+
+
+def _score(asked: Sequence[Question], path: str, found: Measured) -> None:
+    known = read_predictions(path)
+    missing = 0
+    for question in asked:
+        text = known.get(question.id, known.get(_plain(question.text)))
+        missing += text is None
+        em, overlap = judge(text or "", question.answers, found.match) if text is not None else (0.0, 0.0)
+        found.outcomes.append(Outcome(question, text or "", em, overlap))
+    if missing == len(asked):
+        raise MundapError(f"{path}: no prediction in it is for any of the questions. Are the ids the same?")
+    if missing:
+        found.notes.append(f"{missing:,} questions have no prediction: they count as wrong")
+
+
+def _plain(question: str) -> str:
+    return " ".join(question.replace("\u2019", "'").split())
+
+
+def read_predictions(path: str | Path) -> dict[str, str]:
+    """Predicted answers by question id, or by question, out of SQuAD's object, rows of JSON or DPR's reader results.
+
+    Raises:
+        MundapError: The file is missing, broken, or of another kind.
+    """
+    file = open_file(path)
+    try:
+        head = file.head()
+        found: dict[str, str] = {}
+        if head.startswith(b"{") and not (b"\n" in head and is_row(head)):
+            with file.open() as stream:
+                rows = json.load(stream)
+            found = {str(key): _text(value) for key, value in rows.items()} if isinstance(rows, dict) else {}
+        else:
+            items = json_items(file) if head.startswith(b"[") else json_lines(file)
+            for number, (_, row) in enumerate(items):
+                if isinstance(row, Skipped) or not isinstance(row, dict):
+                    raise MundapError(f"{path}: row {number + 1} is not a JSON object")
+                key = row.get("id", row.get("question_id", row.get("qid", row.get("question"))))
+                found[str(key) if "question" not in row or "id" in row else _plain(str(key))] = _text(row)
+    except (*STREAM_ERRORS, ValueError) as error:
+        raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
+    if not found:
+        raise MundapError(f"{path}: no prediction in it. Expected an object of answers by question id.")
+    return found
+
+
+def _text(value: Any) -> str:
+    """A predicted answer in any of the shapes in use."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return _text(value[0]) if value else ""
+    if isinstance(value, dict):
+        for key in ("predictions", *_TEXT):
+            if value.get(key) is not None:
+                return _text(value[key])
+    return ""
+
+
+class _Reading:
+    """Answers made here."""
+
+    def __init__(self, task: Task, found: Measured) -> None:
+        self._task = task
+        self._found = found
+        self._reader = (
+            Reader.from_pretrained(task.reader, precision=task.precision)
+            if task.reader
+            else Reader.from_pretrained(precision=task.precision)
+        )
+        found.threshold = self._reader.config.threshold
+        self._cuts = tuple(sorted(set(task.cuts or CUTS)))
+        self._open = bool(task.index or task.run)
+
+    def all(self, asked: Sequence[Question], counted: Counted) -> None:
+        without = 0
+        for question, hits in counted(self._passages(asked), "reading", len(asked)):
+            if not hits:
+                without += 1
+                self._found.outcomes.append(Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing()))
+            else:
+                self._found.outcomes.append(self._outcome(question, hits))
+        if without:
+            self._found.notes.append(f"{without:,} questions have no passage to read: they count as wrong")
+
+    def _nothing(self) -> tuple[dict[int, float], dict[int, bool]]:
+        cuts = self._cuts if self._open else ()
+        return dict.fromkeys(cuts, 0.0), dict.fromkeys(cuts, False)
+
+    def _passages(self, asked: Sequence[Question]) -> Iterator[tuple[Question, list[Hit]]]:
+        deepest = self._cuts[-1]
+        if self._task.run:
+            known = {_plain(result.question.text): result.contexts for result in read_run(self._task.run)}
+            for question in asked:
+                contexts = known.get(_plain(question.text), ())
+                yield question, [_as_hit(one, place) for place, one in enumerate(contexts[: 2 * deepest], 1)]
+        elif self._task.index:
+            index = Index(self._task.index)
+            # Enough for as many again when those with the answer are taken away.
+            size = 3 * deepest if self._task.removed else deepest
+            for question in asked:
+                yield question, index.search(question.text, size, self._task.mode)
+        else:
+            for question in asked:
+                yield question, [_as_hit(one, 1) for one in question.gold[:1] if one.text.strip()]
+
+    def _outcome(self, question: Question, hits: list[Hit]) -> Outcome:
+        match, deepest = self._found.match, self._cuts[-1]
+        right = [has_answer(hit.passage.text, question.answers, match) for hit in hits]
+        others = [number for number, has in enumerate(right) if not has][:deepest] if self._task.removed else []
+        needed = sorted({*range(min(deepest, len(hits))), *others})
+        read = dict(zip(needed, scores(self._reader, question.text, [hits[n] for n in needed]), strict=True))
+
+        def best(numbers: Sequence[int]) -> Answer | None:
+            found = choose(self._reader, [hits[n] for n in numbers], [read[n] for n in numbers])
+            return found[0] if found else None
+
+        by_cut, answer = {}, None
+        for k in self._cuts if self._open else (1,):
+            answer = best(range(min(k, len(hits))))
+            by_cut[k] = judge(answer.text if answer else "", question.answers, match)[0]
+        text = answer.text if answer else ""
+        em, overlap = judge(text, question.answers, match)
+        return Outcome(
+            question,
+            text,
+            em,
+            overlap,
+            answer.confidence if answer else 0.0,
+            answer.features if answer else (0.0,) * 3,
+            by_cut if self._open else {},
+            {k: any(right[:k]) for k in self._cuts} if self._open else {},
+            best(others) if others else None,
+        )
+
+
+def _as_hit(context: Context, place: int) -> Hit:
+    text = context.text
+    return Hit(place, context.score, Passage(context.id, context.id, context.title, text, "", 0, len(text)))
+
+
+def fit_confidence(task: Task, counted: Counted = lambda items, what, total: iter(items)) -> dict[str, Any]:
+    """Fit a reader's confidence and threshold on questions it was not trained on, and keep them with it.
+
+    Half of the cases are the questions as they are, half without the passages that have the answer. The figures come
+    from cross-fitting: each case is judged by a curve that was fitted without it.
+    """
+    from dataclasses import replace
+
+    from mundap.models import folder
+    from mundap.reader.answers import FEATURES, confidence
+
+    where = folder.find(task.reader or folder.READER)
+    found = measure(replace(task, removed=True), counted)
+    rows = [(row.features, row.em) for row in found.outcomes if row.features]
+    rows += [(row.without.features, 0.0) for row in found.outcomes if row.without is not None]
+    features, right = np.array([row[0] for row in rows], np.float64), np.array([row[1] for row in rows])
+    if len(rows) < 50 or right.min() == right.max():
+        raise MundapError(f"{len(rows)} cases, {int(right.sum())} of them right: too few to fit a confidence on")
+    sure = np.zeros(len(rows))
+    parts = np.random.default_rng(task.seed).permutation(len(rows)) % 5
+    for part in range(5):
+        curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
+        sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
+    curve = dict(calibration.fit(features, right, FEATURES))
+    threshold = round(calibration.best_threshold(sure, right), 3)
+    folder.save(replace(folder.ReaderConfig.load(where), confidence=curve, threshold=threshold), where)
+    share, _ = calibration.coverage(sure, right)
+    return {
+        "reader": str(where),
+        "cases": len(rows),
+        "confidence": curve,
+        "threshold": threshold,
+        "ece": round(calibration.expected_error(sure, right), 4),
+        "coverage_at_90_precision": round(100 * share, 2),
+    }

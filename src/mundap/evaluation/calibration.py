@@ -1,0 +1,74 @@
+"""Is a confidence to be believed? And the fit that makes it so."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_BINS = 10
+
+
+def expected_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS) -> float:
+    """Expected calibration error: how far confidence is from the share that is right, over bins of equal width."""
+    if not len(confidence):
+        return 0.0
+    places = np.minimum((confidence * bins).astype(int), bins - 1)
+    total = 0.0
+    for place in np.unique(places):
+        inside = places == place
+        total += inside.mean() * abs(float(right[inside].mean()) - float(confidence[inside].mean()))
+    return float(total)
+
+
+def auroc(positive: np.ndarray, negative: np.ndarray) -> float:
+    """The chance that one of the first has a higher value than one of the second; equal values count half."""
+    if not len(positive) or not len(negative):
+        return float("nan")
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([positive, negative]))[: len(positive)].sum()
+    return float((ranks - len(positive) * (len(positive) + 1) / 2) / (len(positive) * len(negative)))
+
+
+def coverage(confidence: np.ndarray, right: np.ndarray, precision: float = 0.9) -> tuple[float, float]:
+    """The largest share of questions that can be answered with that precision, and the threshold that does it."""
+    if not len(confidence):
+        return 0.0, 1.0
+    order = np.argsort(-confidence, kind="stable")
+    correct = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
+    # A threshold cannot part questions of equal confidence.
+    last = np.append(np.diff(confidence[order]) != 0, True)
+    good = np.nonzero((correct >= precision) & last)[0]
+    if not len(good):
+        return 0.0, 1.0
+    return float((good[-1] + 1) / len(order)), float(confidence[order][good[-1]])
+
+
+def best_threshold(confidence: np.ndarray, right: np.ndarray) -> float:
+    """Below which it is better to say nothing: most right answers given and wrong ones withheld."""
+    cuts = np.unique(confidence)
+    if not len(cuts):
+        return 0.0
+    gains = [np.mean(np.where(confidence >= cut, right, 1 - right)) for cut in cuts]
+    return float(cuts[int(np.argmax(gains))])
+
+
+def fit(features: np.ndarray, right: np.ndarray, names: Sequence[str]) -> Mapping[str, float]:
+    """Logistic regression from features to being right, held back a little so that no weight runs away."""
+    from scipy.optimize import minimize
+
+    scale = features.std(0)
+    scale[scale == 0] = 1.0
+    inputs = np.column_stack([np.ones(len(features)), (features - features.mean(0)) / scale])
+    signs = 2 * right - 1
+
+    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        margins = signs * (inputs @ weights)
+        value = np.logaddexp(0, -margins).sum() + 0.5 * (weights[1:] ** 2).sum()
+        slope = -(inputs * (signs / (1 + np.exp(margins)))[:, None]).sum(0)
+        slope[1:] += weights[1:]
+        return float(value), slope
+
+    weights = minimize(loss, np.zeros(inputs.shape[1]), jac=True, method="L-BFGS-B").x
+    plain = weights[1:] / scale
+    bias = float(weights[0] - (plain * features.mean(0)).sum())
+    return {"bias": round(bias, 6), **{name: round(float(w), 6) for name, w in zip(names, plain, strict=True)}}
