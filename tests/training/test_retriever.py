@@ -323,7 +323,7 @@ def test_validation_by_its_definition(files, tmp_path):
         source.__class__.__getitem__,
     )
     try:
-        one = dev_set(source, 12, "string")
+        one = dev_set(source, 12)
     finally:
         source.__class__.__getitem__ = original
     assert one.right[0][1:] == [] or one.right[0][0] not in one.right[0][1:]

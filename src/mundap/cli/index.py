@@ -40,7 +40,7 @@ def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--sentences/--no-sentences", default=None, help="End passages where sentences end. [default: no]")
 @click.option("--language", metavar="CODE", help="Language of the stemmer: en, de, fr, es … [default: en]. Korean, "
               "Japanese and Chinese are recognised by themselves.")  # fmt: skip
-@click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: minilm]")
+@click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: retriever]")
 @click.option(
     "--dense",
     type=click.Choice(["auto", "exact", "ivf", "hnsw"]),

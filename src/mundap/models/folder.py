@@ -14,13 +14,13 @@ from typing import Literal, Self, TypeVar
 from mundap.disk import write_atomic
 from mundap.errors import ModelError
 
-DEFAULT = "minilm"
+DEFAULT = "retriever"
 """The name of the encoder that ships with the package."""
 
 READER = "reader"
 """The name of the reader that ships with the package."""
 
-_SHIPPED = Path(__file__).parent
+_SHIPPED = Path(__file__).parent.parent / "weights"
 Precision = Literal["int8", "fp32"]
 _NOT_VECTORS = ("fusion_weight", "foreign_weight", "scripts", "source", "license")  # may change without harm
 
