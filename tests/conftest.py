@@ -1,4 +1,4 @@
-"""Small real things to test with: a tiny encoder in our own folder format, and a corpus of a few files."""
+"""Small real things to test with: a tiny encoder and a tiny reader in our own folder format, a corpus of a few files."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from mundap.disk import checksum
-from mundap.models.folder import EncoderConfig
+from mundap.models.folder import EncoderConfig, ReaderConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 WORDS = [
@@ -37,8 +37,8 @@ WORDS = [
 ]
 
 
-def make_model(folder: Path, dimension: int = 16, seed: int = 0) -> Path:
-    """An encoder that averages random word vectors: tiny, real ONNX, same files as the shipped one."""
+def make_tokenizer(folder: Path) -> dict[str, int]:
+    """Whole words of WORDS, all else letter by letter; the ids of the tokens."""
     folder.mkdir(parents=True)
     letters = [chr(c) for c in range(97, 123)]
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, *letters, *("##" + x for x in letters)]
@@ -48,30 +48,73 @@ def make_model(folder: Path, dimension: int = 16, seed: int = 0) -> Path:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     tokenizer.save(str(folder / "tokenizer.json"))
+    return ids
+
+
+def save_graph(path: Path, nodes: list, outputs: list, tables: list) -> None:
+    """An ONNX file from token ids to the outputs."""
+    taken = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"])]
+    graph = helper.make_graph(nodes, "tiny", taken, outputs, tables)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def make_model(folder: Path, dimension: int = 16, seed: int = 0) -> Path:
+    """An encoder that averages random word vectors: tiny, real ONNX, same files as the shipped one."""
+    ids = make_tokenizer(folder)
     table = np.random.default_rng(seed).standard_normal((len(ids), dimension)).astype(np.float32)
-    graph = helper.make_graph(
+    save_graph(
+        folder / "encoder.fp32.onnx",
         [
             helper.make_node("Gather", ["table", "input_ids"], ["states"]),
             helper.make_node("ReduceMean", ["states"], ["mean"], axes=[1], keepdims=0),
             helper.make_node("LpNormalization", ["mean"], ["vector"], axis=-1, p=2),
         ],
-        "tiny",
-        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"])],
         [helper.make_tensor_value_info("vector", TensorProto.FLOAT, ["batch", dimension])],
         [numpy_helper.from_array(table, "table")],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
-        folder / "encoder.fp32.onnx",
     )
     sums = {path.name: checksum(path) for path in folder.iterdir()}
     EncoderConfig(name="tiny", dimension=dimension, max_length=64, sha256=sums).save(folder)
     return folder
 
 
+def make_reader(folder: Path, liked: dict[str, float] | None = None, **settings) -> Path:
+    """A reader that likes some words wherever they stand: a word's score is that of its start and of its end.
+
+    A passage is as good as the best word in its row. [CLS], which stands for no answer, has 0, any other word -2.
+    """
+    ids = make_tokenizer(folder)
+    table = np.full(len(ids), -2.0, np.float32)
+    table[ids["[CLS]"]] = 0.0
+    for word, score in (liked or {"villain": 6.0, "king": 4.0, "lord": 2.0}).items():
+        table[ids[word]] = score
+    rows = ["batch", "length"]
+    save_graph(
+        folder / "reader.fp32.onnx",
+        [
+            helper.make_node("Gather", ["table", "input_ids"], ["starts"]),
+            helper.make_node("Gather", ["table", "input_ids"], ["ends"]),
+            helper.make_node("ReduceMax", ["starts"], ["selection"], axes=[1], keepdims=0),
+        ],
+        [
+            helper.make_tensor_value_info("starts", TensorProto.FLOAT, rows),
+            helper.make_tensor_value_info("ends", TensorProto.FLOAT, rows),
+            helper.make_tensor_value_info("selection", TensorProto.FLOAT, ["batch"]),
+        ],
+        [numpy_helper.from_array(table, "table")],
+    )
+    sums = {path.name: checksum(path) for path in folder.iterdir()}
+    ReaderConfig(**{"name": "tiny", "max_length": 128, **settings}, sha256=sums).save(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
     return make_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_reader(tmp_path_factory):
+    return make_reader(tmp_path_factory.mktemp("models") / "reader")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The loop that every training is: steps, validation, checkpoints, resume. What is learnt is a `Learner`'s matter."""
 
+import ctypes
 import json
 import math
 import os
@@ -21,6 +22,8 @@ from mundap.training.processes import Processes
 from mundap.training.recipe import Run
 from mundap.training.report import write_report
 from mundap.version import __version__
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt, as malloc.h has them
 
 Figures = dict[str, dict[str, float]]
 """For each dev set, and for `all`, figures by name."""
@@ -120,6 +123,7 @@ def run(
     for name in ("train", "start", "out"):
         if not getattr(recipe, name):
             raise UsageError(f"the recipe has no {name}")
+    _keep_memory()
     processes = Processes()
     if recipe.precision != "fp32" and processes.device.type == "cpu":
         raise UsageError(f"precision {recipe.precision} is for GPUs: on a CPU it is many times slower. Use fp32.")
@@ -127,6 +131,16 @@ def run(
         return _Loop(recipe, processes, make, watch).go()
     finally:
         processes.close()
+
+
+def _keep_memory() -> None:
+    """Have the allocator keep what is freed: each step would otherwise ask the system for a million pages again."""
+    try:
+        libc = ctypes.CDLL(None)
+        for option, size in ((_MMAP_THRESHOLD, 1 << 30), (_TRIM_THRESHOLD, 1 << 30), (_TOP_PAD, 1 << 29)):
+            libc.mallopt(option, size)
+    except (OSError, AttributeError):  # not glibc: then it stays as it is
+        return
 
 
 def is_first() -> bool:

@@ -32,10 +32,16 @@ def train(recipe: ReaderRecipe, watch: Watcher = lambda progress: None) -> Train
     Raises:
         MundapError: The loss is no number any more; the last good checkpoint is kept.
     """
-    return loop.run(recipe, lambda processes, scratch: _Reader(recipe, processes, scratch), watch)
+    if recipe.retriever:
+        from mundap.training.joint import JointLearner
+
+        return loop.run(recipe, lambda processes, scratch: JointLearner(recipe, processes, scratch), watch)
+    return loop.run(recipe, lambda processes, scratch: ReaderLearner(recipe, processes, scratch), watch)
 
 
-class _Reader:
+class ReaderLearner:
+    """Selection and spans, learnt from groups of passages."""
+
     def __init__(self, recipe: ReaderRecipe, processes: Processes, scratch: Path) -> None:
         self._recipe = recipe
         self._processes = processes
@@ -48,7 +54,7 @@ class _Reader:
         self._loaded = open_reader(Path(recipe.start), "sdpa", fresh=True)
         longest = min(recipe.passage_length, checkpoint.positions(self._loaded.model.network.config))
         self._loaded = replace(self._loaded, max_length=longest)
-        self.model = _prepared(self._loaded.model, recipe)
+        self.reader = self.model = _prepared(self._loaded.model, recipe)
         tokenizer = self._loaded.tokenizer
         self._pad = int(tokenizer.pad_token_id or 0)
         raw = tokenizer.backend_tokenizer
@@ -67,16 +73,18 @@ class _Reader:
 
     @property
     def an_epoch(self) -> int:
+        """Batches in an epoch."""
         return self._batches.an_epoch
 
     def since(self, step: int) -> Generator[ReaderBatch]:
+        """Batches from a step on, for ever."""
         return self._batches.since(step)
 
     def backward(self, batch: ReaderBatch, scale: float) -> Seen:
         """Each question weighs the same; processes have whole groups, so the sum of their gradients is exact."""
-        device = next(self.model.parameters()).device
+        device = next(self.reader.parameters()).device
         rows = [window.ids for group in batch.groups for window in group.windows]
-        pieces = Pieces(self.model, rows, self._recipe, self._pad, device)
+        pieces = Pieces(self.reader, rows, self._recipe, self._pad, device)
         selection: list[Any] = [None] * len(rows)
         spans: list[Any] = [torch.zeros((), device=device)] * len(rows)
         right = [places for group in batch.groups for places in group.spans]
@@ -122,11 +130,12 @@ class _Reader:
         return torch.tensor(weights, device=device)
 
     def validate(self) -> Figures:
-        self.model.eval()
+        """For each dev set, and over all: loss, rank of the positive, EM and F1."""
+        self.reader.eval()
         try:
             found = {label: self._figures(asked) for label, asked in self._dev.items()}
         finally:
-            self.model.train()
+            self.reader.train()
         if found:
             names = next(iter(found.values()))
             found["all"] = {name: float(np.mean([one[name] for one in found.values()])) for name in names}
@@ -159,11 +168,11 @@ class _Reader:
     def _read(self, rows: list[list[Window]]) -> list[list[Scored]]:
         flat = [window for row in rows for window in row]
         scored: list[Any] = [None] * len(flat)
-        device = next(self.model.parameters()).device
+        device = next(self.reader.parameters()).device
         for numbers in chunks([len(window.ids) for window in flat], _BATCH):
             ids, mask = padded([flat[number].ids for number in numbers], self._pad, device)
             with torch.no_grad():
-                starts, ends, chosen = (part.float().cpu().numpy() for part in self.model(ids, mask))
+                starts, ends, chosen = (part.float().cpu().numpy() for part in self.reader(ids, mask))
             for place, number in enumerate(numbers):
                 size = len(flat[number].ids)
                 scored[number] = Scored(flat[number], starts[place, :size], ends[place, :size], float(chosen[place]))
@@ -174,14 +183,17 @@ class _Reader:
         return result
 
     def score(self, figures: Figures) -> float:
+        """More is better."""
         value = figures["all"][self._recipe.metric]
         return -value if self._recipe.metric in ("nll", "rank") else value
 
     def at_start(self) -> Any:
+        """The model before training."""
         torch.manual_seed(self._recipe.seed)
         return open_reader(Path(self._recipe.start), "sdpa", fresh=True).model
 
     def save(self, folder: Path) -> None:
+        """Write the reader."""
         write_reader(self._loaded, folder)
 
 

@@ -59,11 +59,17 @@ class Group:
         windows: What the network reads.
         spans: For each window the right spans, as tokens; empty for passages without the answer.
         target: Which window has the answer; None if none has.
+        question: What is asked.
+        passages: What the windows are of.
+        match: How its answers are looked for.
     """
 
     windows: list[Window]
     spans: list[Places]
     target: int | None
+    question: Question
+    passages: list[Context]
+    match: Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +115,10 @@ class ReaderBatches(Stream[ReaderBatch]):
         windows = [chance.choice(row) for row in self._of(example, chosen)]
         spans: list[Places] = [[] for _ in windows]
         if none:
-            return Group(windows, spans, None)
+            return Group(windows, spans, None, example.question, list(chosen), match)
         positive = chance.choice(example.positives)
         window, right = self._positive(example, positive, chance, match)
-        return Group([window, *windows], [right, *spans], 0)
+        return Group([window, *windows], [right, *spans], 0, example.question, [positive, *chosen], match)
 
     def _of(self, example: Example, contexts: Sequence[Context]) -> list[list[Window]]:
         pairs = [(context.title, context.text) for context in contexts]

@@ -169,6 +169,9 @@ class ReaderRecipe(Run):
         selection_only: Learn to choose the passage and nothing else: a reranker.
         longest: The most tokens of an answer.
         stride: Tokens that neighbouring windows of a long passage share.
+        retriever: A dual encoder whose question side learns along, from the same passages (joint training); its passage
+            side stays as it is, and so do the vectors of an index.
+        retriever_weight: How much the retriever's loss counts.
         metric: What decides which checkpoint is best.
     """
 
@@ -182,6 +185,8 @@ class ReaderRecipe(Run):
     selection_only: bool = False
     longest: int = 30
     stride: int = 96
+    retriever: str = ""
+    retriever_weight: float = 1.0
     metric: Literal["nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1"] = "f1"
 
     def __post_init__(self) -> None:
@@ -230,7 +235,7 @@ def load(kind: type[R], path: str | Path | None, overrides: Mapping[str, Any] | 
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: {error}") from None
     values = _checked(facts, str(path), base, kind)
-    for key in ("start", "passage_start", "out"):
+    for key in ("start", "passage_start", "retriever", "out"):
         if values.get(key):
             values[key] = _resolved(values[key], base)
     # Together, for what is wrong in the file may be put right by a flag.

@@ -1,0 +1,201 @@
+"""The choice among spans of several passages, with scores made by hand."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mundap.models.folder import ReaderConfig
+from mundap.models.reader import Scored
+from mundap.models.windows import Window
+from mundap.reader.answers import FEATURES, confidence, rank, selection
+
+FIRST = 3  # [CLS], a word of the question, [SEP]
+LOW = -20.0
+
+
+def scored(text, spans, selected=0.0, pieces=r"\S+", null=LOW):
+    """A window over the whole text; `spans` says for a piece, or for (first, last) piece, the logit of each end."""
+    places = [match.span() for match in re.finditer(pieces, text)]
+    found = [text[start:end] for start, end in places]
+    starts, ends = np.full(FIRST + len(places), LOW), np.full(FIRST + len(places), LOW)
+    starts[0] = ends[0] = null
+    for span, logit in spans.items():
+        first, last = span if isinstance(span, tuple) else (span, span)
+        starts[FIRST + found.index(first)] = logit
+        ends[FIRST + found.index(last)] = logit
+    ids = list(range(len(starts)))
+    window = Window(ids, [0] * len(ids), FIRST, np.array(places, np.int64).reshape(-1, 2))
+    return Scored(window, starts, ends, selected)
+
+
+def config(**changes):
+    return ReaderConfig(name="test", **changes)
+
+
+def ranked(passages, retrieval=None, **changes):
+    """Texts of the answers with their candidates, for (text, scored...) passages; but for words nobody likes."""
+    texts = [text for text, *_ in passages]
+    read = [windows for _, *windows in passages]
+    found = rank(texts, read, retrieval or [0.0] * len(texts), config(**changes))
+    return [(texts[one.passage][one.start : one.end], one) for one in found if one.span > 1e-6]
+
+
+def simple(text, spans, selected=0.0, **options):
+    return text, scored(text, spans, selected, **options)
+
+
+def test_the_passage_decides_or_the_product_does():
+    """A passage that is a little better, with a span that is much worse."""
+    better = simple("maybe Rome maybe Oslo maybe Bonn", {"Rome": 1.0, "Oslo": 0.9, "Bonn": 0.8}, 2.0)
+    surer = simple("surely Paris", {"Paris": 5.0}, 1.5)
+    assert ranked([surer, better], ranking="selection")[0][0] == "Rome"
+    assert ranked([surer, better], ranking="product")[0][0] == "Paris"
+
+
+def test_scores_are_products_of_probabilities():
+    first = simple("Rome or Oslo", {"Rome": 1.0, "Oslo": 0.0}, 0.7)
+    second = simple("Bonn", {"Bonn": 0.0}, 0.2)
+    found = dict(ranked([first, second]))
+    chosen = math.exp(0.7) / (math.exp(0.7) + math.exp(0.2))
+    rest = 4 * math.exp(LOW)  # [CLS], the question, [SEP] and "or"
+    rome = math.e / (math.e + 1 + rest)
+    assert found["Rome"].selection == pytest.approx(chosen)
+    assert found["Rome"].span == pytest.approx(rome**2)
+    assert found["Rome"].score == pytest.approx(math.log(chosen * rome**2))
+    assert found["Oslo"].score == pytest.approx(math.log(chosen * (1 - rome) ** 2), abs=1e-6)
+
+
+def test_the_retrieval_score_counts_as_much_as_it_is_told_to():
+    passages = [simple("Rome", {"Rome": 1.0}, 0.5), simple("Oslo", {"Oslo": 1.0}, 0.0)]
+    assert [text for text, _ in ranked(passages, [1.0, 3.0])] == ["Rome", "Oslo"]
+    assert [text for text, _ in ranked(passages, [1.0, 3.0], retrieval_weight=0.2)] == ["Rome", "Oslo"]
+    weighted = ranked(passages, [1.0, 3.0], retrieval_weight=0.3)
+    assert [text for text, _ in weighted] == ["Oslo", "Rome"]
+    assert weighted[0][1].features[FEATURES.index("retrieval")] == pytest.approx(1.0)  # above the mean of 2
+
+
+def test_what_several_passages_say_is_one_answer_with_their_support():
+    twice = [
+        simple("it won Palme d'Or", {("Palme", "d'Or"): 2.0}, 0.1),
+        simple("PALME d'Or! Yes", {("PALME", "d'Or!"): 2.0}),
+    ]
+    once = simple("a Lion here", {"Lion": 2.0}, 0.3)
+    alone = ranked([twice[0], once])
+    assert [(text, one.support) for text, one in alone] == [("Lion", 1), ("Palme d'Or", 1)]
+    found = ranked([*twice, once])
+    assert [(text, one.support) for text, one in found] == [("Palme d'Or", 2), ("Lion", 1)]
+    share = (math.exp(0.1) + 1) / (math.exp(0.1) + 1 + math.exp(0.3))
+    assert found[0][1].score == pytest.approx(math.log(share), abs=1e-6)
+    listed = ranked([*twice, once], ranking="selection")  # here the passage decides, whatever others say
+    assert [(text, one.support) for text, one in listed] == [("Lion", 1), ("Palme d'Or", 2)]
+
+
+def test_support_counts_passages_and_not_how_often_they_say_it():
+    first = simple("so Rome", {"Rome": 3.0})
+    text = "Rome and Rome and Rome"
+    again = scored(text, {"Rome": 1.0})
+    for place in (FIRST, FIRST + 2, FIRST + 4):
+        again.starts[place] = again.ends[place] = 1.0
+    ((_, one),) = [pair for pair in ranked([first, (text, again)]) if pair[0] == "Rome"]
+    assert one.support == 2
+
+
+def test_overlapping_spans_are_one_answer():
+    text = "in New York City now"
+    window = scored(text, {("New", "York"): 3.0})
+    window.ends[FIRST + 3] = 2.9  # New York City
+    window.starts[FIRST + 2] = 2.8  # York, York City
+    found = ranked([(text, window)])
+    assert [text for text, _ in found] == ["New York"]
+
+
+def test_overlapping_spans_are_one_answer_in_a_second_passage_too():
+    """Where the second passage says the same, the longer span around it is no answer of its own."""
+    text = "in New York City now"
+    window = scored(text, {("New", "York"): 3.0})
+    window.ends[FIRST + 3] = 2.9
+    found = ranked([simple("New York it is", {("New", "York"): 5.0}, 1.0), (text, window)])
+    assert [(text, one.support) for text, one in found] == [("New York", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "span", "answer"),
+    [
+        ("the Mississippi river", r"Missi|ssippi|\S+", "ssippi", "Mississippi"),
+        ("the Mississippi river", r"Missi|ssippi|\S+", "Missi", "Mississippi"),
+        ("in 1969, they", r"19|69|\w+|,", "69", "1969"),
+        ("상은 황금종려상을 받았다", r"황금종려상|[을은상]|받았다", "황금종려상", "황금종려상"),
+        ("이름은 Parasite이다", r"Para|site|이다|\S+", "Para", "Parasite"),
+        ("2019년에", r"20|19|년에", "19", "2019"),
+        ("東京都は", r"東京|都|は", "東京", "東京"),
+        ("của Nguyễn Du", r"Nguy|ễn|\S+", "Nguy", "Nguyễn"),  # Vietnamese is Latin writing too
+        ("né à Orléans", r"Orl|éans|\S+", "éans", "Orléans"),
+    ],
+)
+def test_latin_words_are_whole_and_a_korean_particle_stays_off(text, pieces, span, answer):
+    assert ranked([simple(text, {span: 5.0}, pieces=pieces)])[0][0] == answer
+
+
+@pytest.mark.parametrize("text", ["... --- !!!", "", "   "])
+def test_a_passage_without_words_has_no_answer_and_does_no_harm(text):
+    empty = simple(text, {}, 9.0)
+    assert ranked([empty]) == []
+    found = ranked([empty, simple("Rome", {"Rome": 1.0}, -5.0)])
+    assert [(text, one.passage) for text, one in found] == [("Rome", 1)]
+    assert found[0][1].selection == pytest.approx(1.0)  # it competes with no one
+
+
+def test_nothing_read_is_no_answer():
+    assert ranked([]) == []
+
+
+def test_windows_of_one_passage_give_one_list_of_spans():
+    """The second window begins later in the text; what both see counts once, as the better of the two sees it."""
+    text = "Rome Oslo Bonn Bern"
+    left = scored("Rome Oslo Bonn", {"Oslo": 1.0, "Rome": 0.5}, 0.1)
+    places = np.array([match.span() for match in re.finditer(r"\S+", text)])[1:]
+    logits = np.full(FIRST + 3, LOW)
+    logits[FIRST], logits[FIRST + 2] = 3.0, 0.0
+    right = Scored(Window([0] * 6, [0] * 6, FIRST, places), logits, logits, 0.4)
+    found = dict(ranked([(text, left, right)]))
+    assert {"Oslo", "Rome", "Bern"} <= set(found)
+    assert found["Oslo"].span == pytest.approx((math.exp(3) / (math.exp(3) + 1)) ** 2, rel=1e-3)
+    assert found["Oslo"].support == 1
+    assert found["Oslo"].features[0] == pytest.approx(0.4)  # the passage is as good as its best window
+    assert selection(text, [left, right], config()) == pytest.approx(0.4)
+
+
+def test_without_a_head_for_it_the_margin_over_no_span_selects():
+    sure = simple("so Rome", {"Rome": 3.0}, None, null=1.0)
+    unsure = simple("so Oslo", {"Oslo": 6.0}, None, null=5.5)
+    found = ranked([unsure, sure], selection="null", ranking="selection")
+    assert [text for text, _ in found] == ["Rome", "Oslo"]
+    assert [one.features[:2] for _, one in found] == [pytest.approx((4.0, 4.0)), pytest.approx((1.0, 1.0))]
+    assert selection(sure[0], sure[1:], config(selection="null")) == pytest.approx(4.0)
+    assert selection("", [scored("", {}, None)], config(selection="null")) < -100
+
+
+numbers = st.floats(-1e4, 1e4)
+
+
+@given(st.tuples(numbers, numbers, numbers), numbers, numbers)
+def test_confidence_is_a_probability_for_any_scores(features, bias, weight):
+    for curve in ({}, {"bias": bias, "selection": weight, "margin": weight, "retrieval": weight}):
+        assert 0.0 <= confidence(features, curve) <= 1.0
+
+
+@given(st.tuples(numbers, numbers, numbers), st.integers(0, 2), st.floats(0, 100))
+def test_better_scores_never_make_it_less_sure(features, place, more):
+    better = tuple(value + more * (n == place) for n, value in enumerate(features))
+    for curve in ({}, {"bias": -1.0, "selection": 0.3, "margin": 0.1, "retrieval": 0.2}):
+        assert confidence(better, curve) >= confidence(features, curve)
+
+
+def test_confidence_follows_the_fitted_curve():
+    curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25}
+    assert confidence((2.0, 4.0, 99.0), curve) == pytest.approx(1 / (1 + math.exp(-1.0)))
+    assert confidence((1.0, 0.0, 0.0), {}) > confidence((0.0, 0.0, 0.0), {}) == 0.5
