@@ -17,12 +17,7 @@ def row(values, length=41):
 
 def possible(starts, ends, first, longest):
     """Every pair with its product, best first, counted out."""
-    pairs = [
-        (a * b, s, t)
-        for s, a in starts.items()
-        for t, b in ends.items()
-        if first <= s <= t and t - s < longest
-    ]
+    pairs = [(a * b, s, t) for s, a in starts.items() for t, b in ends.items() if first <= s <= t and t - s < longest]
     return sorted(pairs, reverse=True)
 
 

@@ -195,8 +195,6 @@ class ReaderRecipe(Run):
             raise UsageError("passages and longest are at least 1")
         if not 0 <= self.null < 1:
             raise UsageError(f"null = {self.null}: a share, from 0 up to, not including, 1")
-        if self.null and self.passages < 2 and not self.selection_only:
-            raise UsageError("null needs passages without the answer: set passages to 2 or more, or null to 0")
 
 
 R = TypeVar("R", bound=Run)

@@ -1,0 +1,130 @@
+"""Reading: how long an answer takes, and how many questions a second against a hand-made torch script.
+
+python benchmarks/reading.py INDEX --checkpoint FOLDER [--questions FILE]
+
+INDEX is any index (100,000 passages for the figures in README.md), CHECKPOINT the torch checkpoint that the shipped
+reader was exported from. The peer is what one gets from transformers by hand: the same network in fp32, the ten
+passages of a question as one batch padded to the maximum, the best span of the best passage.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from common import QUESTIONS, report, side_by_side
+
+READ = 10
+
+
+def cold(index: str, question: str, rounds: int) -> float:
+    """Median seconds of a whole `mundap ask`."""
+    command = [str(Path(sys.executable).with_name("mundap")), "ask", "-i", index, "--json", question]
+    seconds = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
+
+
+class ByHand:
+    """The peer: torch, fp32, padded to the maximum."""
+
+    def __init__(self, folder: Path, reader) -> None:  # noqa: ANN001
+        import torch
+
+        from mundap.models.reader_checkpoint import open_reader
+
+        self._torch = torch
+        loaded = open_reader(folder, "sdpa")
+        self._model = loaded.model.eval()
+        self._reader = reader
+        self._length = reader.config.max_length
+
+    def read(self, question: str, pairs: list[tuple[str, str]]) -> str:
+        """The answer's text."""
+        from mundap.reader.spans import candidates, softmax
+
+        torch = self._torch
+        windows = [row[0] for row in self._reader._windows.of(question, pairs)]
+        ids = torch.zeros((len(windows), self._length), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, window in enumerate(windows):
+            ids[row, : len(window.ids)] = torch.tensor(window.ids)
+            mask[row, : len(window.ids)] = 1
+        with torch.no_grad():
+            starts, ends, chosen = (part.numpy() for part in self._model(ids, mask))
+        best, text = -np.inf, ""
+        probabilities = softmax(chosen)
+        for row, window in enumerate(windows):
+            size = len(window.ids)
+            spans = candidates(softmax(starts[row, :size]), softmax(ends[row, :size]), window.first)
+            if spans and spans[0].score * probabilities[row] > best:
+                best = spans[0].score * probabilities[row]
+                begin = window.offsets[window.position(spans[0].start), 0]
+                stop = window.offsets[window.position(spans[0].end), 1]
+                text = pairs[row][1][begin:stop]
+        return text
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("index")
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--questions", type=Path, default=QUESTIONS, help="One a line.")
+    parser.add_argument("-n", type=int, default=100)
+    arguments = parser.parse_args()
+
+    from mundap import Index
+    from mundap.models.reader import Reader
+    from mundap.reader.ask import ask, read
+    from mundap.text.scores import normalize
+
+    index, reader = Index(arguments.index), Reader.from_pretrained()
+    lines = arguments.questions.read_text("utf-8").splitlines()
+    questions = [line for line in lines if line.strip()][: arguments.n]
+    ask(index, questions[0], reader)
+    seconds = []
+    for question in questions:
+        started = time.perf_counter()
+        ask(index, question, reader, READ)
+        seconds.append(time.perf_counter() - started)
+    found = [index.search(question, READ) for question in questions]
+    pairs = [[(hit.passage.title, hit.passage.text) for hit in hits] for hits in found]
+    peer = ByHand(arguments.checkpoint, reader)
+    ours = [read(reader, question, hits, threshold=0.0) for question, hits in zip(questions, found, strict=True)]
+    theirs = [peer.read(question, rows) for question, rows in zip(questions, pairs, strict=True)]
+    same = [
+        normalize(one.answers[0].text if one.answers else "") == normalize(other)
+        for one, other in zip(ours, theirs, strict=True)
+    ]
+    some = range(min(30, len(questions)))
+    times = side_by_side(
+        {
+            "mundap": lambda: [read(reader, questions[n], found[n]) for n in some],
+            "torch": lambda: [peer.read(questions[n], pairs[n]) for n in some],
+        }
+    )
+    report(
+        "reading",
+        {
+            "passages": len(index),
+            "questions": len(questions),
+            "warm_ask_median_seconds": round(statistics.median(seconds), 3),
+            "warm_ask_p95_seconds": round(float(np.percentile(seconds, 95)), 3),
+            "cold_command_seconds": round(cold(arguments.index, questions[0], 5), 3),
+            "reading_questions_per_second": {name: round(len(some) / value, 2) for name, value in times.items()},
+            "ratio": round(times["torch"] / times["mundap"], 2),
+            "same_answers_percent": round(100 * float(np.mean(same)), 1),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
