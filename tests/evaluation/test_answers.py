@@ -204,7 +204,7 @@ def test_questions_marked_as_unanswerable_are_left_out(tmp_path):
         ('{"nope": "x", "nor this": "y"}', "Are the ids the same"),
         ("[]", "no prediction in it"),
         ('{"q1": ', "preds"),
-        ("[1, 2]", "row 1 is not a JSON object"),
+        ("[1, 2]", "row 1 has no predicted answer"),
         ('[{"id": "q1", "output": "palme d\'or"}]', "row 1"),  # an unknown field: not the same as an empty answer
         (None, "preds"),
     ],

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from mundap import cli
-from mundap.errors import MundapError, UsageError
+from mundap.errors import UsageError
 from mundap.records import Context, Example, Question
 from mundap.text.answers import find_answers, has_answer
 from mundap.training import recipe as recipes
@@ -266,7 +266,9 @@ def test_answers_come_back_from_their_tokens(real_tokenizer, text, answers, mode
         for first, last in tokens_of(window, places):
             span = window.offsets[first - window.first, 0], window.offsets[last - window.first, 1]
             found.add(tuple(map(int, span)))
-    assert found == set(places)  # some window has each of them whole, and none has half of one
+    # Some window has each of them whole, and none has half of one; of an accent that no token has, the run time
+    # takes care.
+    assert found == {(a, b - whole[a:b].count("\u0308")) for a, b in places}
 
 
 def test_a_span_over_the_edge_of_a_window_is_left_out(real_tokenizer):
@@ -589,10 +591,13 @@ def test_recipes_come_back_as_they_went(files, tmp_path):
     assert recipes.load(ReaderRecipe, tmp_path / "r.toml") == chosen
 
 
-def test_a_model_without_a_head_for_selection_is_no_start_and_that_is_said(files, tmp_path):
+def test_a_plain_qa_model_is_a_start_and_gets_a_head_for_selection(files, tmp_path):
+    from mundap.models.reader_checkpoint import open_reader
     from mundap.training.reader import train
     from tests.models.test_reader_checkpoint import make_plain_qa
 
     make_plain_qa(tmp_path / "qa", "bert")
-    with pytest.raises(MundapError, match="selection"):
-        train(recipe(files, tmp_path / "run", start=str(tmp_path / "qa"), steps=1))
+    train(recipe(files, tmp_path / "run", start=str(tmp_path / "qa"), steps=1))
+    loaded = open_reader(tmp_path / "run" / "model")
+    assert loaded.layout == "dpr"
+    assert loaded.model.selection.weight.shape == (1, 32)

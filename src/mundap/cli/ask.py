@@ -38,7 +38,7 @@ def ask(
     explain: bool,
     as_json: bool,
     **filters: Any,
-) -> None:
+) -> int:
     """Answer a question from an index, with the source, or say that there is no answer in it.
 
     Without a question: type questions one after another, or, if standard input is not a terminal, they are read from
@@ -71,11 +71,31 @@ def ask(
     elif sys.stdin.isatty():
         _converse(once)
     else:
-        for raw in sys.stdin.buffer:
-            if line := raw.decode("utf-8", "replace").strip():
-                if not as_json:
-                    click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
-                once(line)
+        return _each_line(once, as_json)
+    return 0
+
+
+def _each_line(once: Any, as_json: bool) -> int:
+    """Questions from standard input; one that cannot be asked is said and does not stop the rest."""
+    from mundap.errors import UsageError
+    from mundap.records import Answered
+
+    bad = False
+    for raw in sys.stdin.buffer:
+        line = raw.decode("utf-8", "replace").strip()
+        if not line:
+            continue
+        if not as_json:
+            click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
+        try:
+            once(line)
+        except UsageError as error:
+            bad = True
+            if as_json:
+                shared.print_json({**Answered(line[:100], ()).as_dict(), "error": str(error)}, compact=True)
+            else:
+                shared.note(f"mundap: {error}")
+    return 3 if bad else 0
 
 
 def _converse(once: Any) -> None:

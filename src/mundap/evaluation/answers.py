@@ -1,5 +1,6 @@
 """Measure answers: exact match and F1, of anyone's predictions, of gold passages read, or of an index asked."""
 
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,6 @@ from mundap.evaluation import calibration
 from mundap.evaluation.runs import read_run
 from mundap.index.index import Index
 from mundap.models.reader import Reader
-from mundap.questions.objects import is_row
 from mundap.reader.ask import choose, scores
 from mundap.records import Answer, Context, Hit, Passage, Question, Skipped
 from mundap.text.answers import Mode, has_answer
@@ -219,38 +219,51 @@ def read_predictions(path: str | Path) -> dict[str, str]:
         MundapError: The file is missing, broken, or of another kind.
     """
     file = open_file(path)
+    found: dict[str, str] = {}
     try:
         head = file.head()
-        found: dict[str, str] = {}
-        if head.startswith(b"{") and not (b"\n" in head and is_row(head)):
-            with file.open() as stream:
-                rows = json.load(stream)
-            found = {str(key): _text(value) for key, value in rows.items()} if isinstance(rows, dict) else {}
+        if head.startswith(b"["):
+            rows = [row for _, row in json_items(file)]
         else:
-            items = json_items(file) if head.startswith(b"[") else json_lines(file)
-            for number, (_, row) in enumerate(items):
-                if isinstance(row, Skipped) or not isinstance(row, dict):
-                    raise MundapError(f"{path}: row {number + 1} is not a JSON object")
-                key = row.get("id", row.get("question_id", row.get("qid", row.get("question"))))
-                found[str(key) if "question" not in row or "id" in row else _plain(str(key))] = _text(row)
+            with file.open() as stream:
+                lines = sum(1 for line in itertools.islice(filter(bytes.strip, stream), 2))
+            rows = [row for _, row in json_lines(file)]
+            if lines == 1 and isinstance(rows[0], dict) and _text(rows[0]) is None:
+                return _by_id(rows[0], path)  # SQuAD's object, all in one line
+            if any(isinstance(row, Skipped) for row in rows[:1]):  # or over many
+                with file.open() as stream:
+                    return _by_id(json.load(stream), path)
     except (*STREAM_ERRORS, ValueError) as error:
         raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
+    for number, row in enumerate(rows, 1):
+        text = _text(row) if isinstance(row, dict) else None
+        if text is None:
+            raise MundapError(f"{path}: row {number} has no predicted answer: expected one of {', '.join(_TEXT)}")
+        name = next((str(row[key]) for key in ("id", "question_id", "qid") if key in row), None)
+        found[name if name is not None else _plain(str(row.get("question", "")))] = text
     if not found:
         raise MundapError(f"{path}: no prediction in it. Expected an object of answers by question id.")
     return found
 
 
-def _text(value: Any) -> str:
-    """A predicted answer in any of the shapes in use."""
+def _by_id(rows: Any, path: str | Path) -> dict[str, str]:
+    found = {str(key): text for key, value in rows.items() if (text := _text(value)) is not None}
+    if not found:
+        raise MundapError(f"{path}: no prediction in it. Expected an object of answers by question id.")
+    return found
+
+
+def _text(value: Any) -> str | None:
+    """A predicted answer in any of the shapes in use, or None if there is none."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
         return _text(value[0]) if value else ""
     if isinstance(value, dict):
-        for key in ("predictions", *_TEXT):
+        for key in ("predictions", "answers", *_TEXT):
             if value.get(key) is not None:
                 return _text(value[key])
-    return ""
+    return None
 
 
 class _Reading:

@@ -26,7 +26,12 @@ _DPR = {
     "DPRContextEncoder": ("passage", "ctx_encoder"),
 }
 _NOT_OF_BERT = ("architectures", "model_type", "projection_dim", "transformers_version", "dtype", "_name_or_path")
-_UNUSED = ("pooler", "position_ids", "lm_head", "cls.", "classifier", "vocab_")
+_UNUSED = ("pooler", "position_ids", "lm_head", "cls.", "vocab_")
+
+
+def _is_unused(key: str) -> bool:
+    """Heads of other tasks, which an encoder does without."""
+    return key.startswith("classifier.") or any(part in key for part in _UNUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +261,8 @@ def read_weights(path: Path, under: str = "") -> dict[str, Any]:
 
 def load_exactly(network: Any, weights: dict[str, Any], where: Path) -> None:
     """Put weights into a network: all it needs, none too many, each of the right shape."""
-    useful = {key: value for key, value in weights.items() if not any(part in key for part in _UNUSED)}
-    needed = {key: value for key, value in network.state_dict().items() if not any(part in key for part in _UNUSED)}
+    useful = {key: value for key, value in weights.items() if not _is_unused(key)}
+    needed = {key: value for key, value in network.state_dict().items() if not _is_unused(key)}
     missing, odd = sorted(set(needed) - set(useful)), sorted(set(useful) - set(needed))
     if missing:
         raise ModelError(f"{where} lacks weights the network needs: {', '.join(missing[:5])}")
@@ -272,7 +277,7 @@ def load_exactly(network: Any, weights: dict[str, Any], where: Path) -> None:
 
 def refuse_missing(folder: Path, keys: Any) -> None:
     """Stop if a network would keep random weights."""
-    missing = sorted(key for key in keys if not any(part in key for part in _UNUSED))
+    missing = sorted(key for key in keys if not _is_unused(key))
     if missing:
         raise ModelError(f"{folder} lacks weights the network needs: {', '.join(missing[:5])}")
 

@@ -19,6 +19,7 @@ except ImportError as error:
     raise ExtraMissing("reading a checkpoint", "train") from error
 
 HEADS = "reader_heads.safetensors"
+_LENGTH = 350
 _PARTS = {"spans": "qa_outputs", "selection": "qa_classifier"}
 
 
@@ -56,7 +57,7 @@ class ReaderCheckpoint:
     model: ReaderNetwork
     tokenizer: Any
     layout: str = "dpr"
-    max_length: int = 350
+    max_length: int = _LENGTH
 
 
 def is_reader(folder: Path) -> bool:
@@ -89,21 +90,43 @@ def open_reader(
         if architecture == "DPRReader":
             return _open_dpr(folder, attention)
         if architecture.endswith("ForQuestionAnswering"):
-            return _open_plain_qa(folder, architecture, attention)
+            loaded_qa = _open_plain_qa(folder, architecture, attention)
+            return _with_selection(loaded_qa) if fresh else loaded_qa
         if not fresh and not (folder / HEADS).is_file():
             raise ModelError(f"{folder} is no reader: {architecture or 'it'} has no heads for spans")
         loaded = checkpoint.open_checkpoint(folder, attention=attention)
         size = loaded.network.config.hidden_size
         model = ReaderNetwork(loaded.network, torch.nn.Linear(size, 2), torch.nn.Linear(size, 1))
-        longest = checkpoint.positions(loaded.network.config)
+        longest = _longest(loaded.network)
         if (folder / HEADS).is_file():
             _load_heads(model, checkpoint.read_weights(folder / HEADS), folder)
-        return ReaderCheckpoint(model, loaded.tokenizer, "dpr", min(350, longest))
+            longest = min(longest, _trained_length(folder / HEADS))
+        return ReaderCheckpoint(model, loaded.tokenizer, "dpr", longest)
     except ModelError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         raise ModelError(f"{folder} cannot be read as a reader: {reason}") from error
+
+
+def _longest(network: Any) -> int:
+    """The papers' 350 tokens, or fewer where a network has fewer positions."""
+    return min(_LENGTH, checkpoint.positions(network.config))
+
+
+def _trained_length(path: Path) -> int:
+    """The length that a reader of ours was trained with."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        return int((file.metadata() or {}).get("max_length", _LENGTH))
+
+
+def _with_selection(loaded: ReaderCheckpoint) -> ReaderCheckpoint:
+    """A plain extractive-QA model to train on: it keeps its span head, gets one for selection, and our layout."""
+    size = loaded.model.network.config.hidden_size
+    model = ReaderNetwork(loaded.model.network, loaded.model.spans, torch.nn.Linear(size, 1))
+    return ReaderCheckpoint(model, loaded.tokenizer, "dpr", _longest(model.network))
 
 
 def _architecture(folder: Path) -> str:
@@ -129,7 +152,8 @@ def _open_dpr(folder: Path, attention: str) -> ReaderCheckpoint:
     inner = model.span_predictor
     network = checkpoint.plain_bert(model.config, inner.encoder.bert_model.state_dict(), folder, attention)
     tokenizer = checkpoint.dpr_tokenizer(folder)
-    return ReaderCheckpoint(ReaderNetwork(network, inner.qa_outputs, inner.qa_classifier), tokenizer)
+    model = ReaderNetwork(network, inner.qa_outputs, inner.qa_classifier)
+    return ReaderCheckpoint(model, tokenizer, max_length=_longest(network))
 
 
 def _open_plain_qa(folder: Path, architecture: str, attention: str) -> ReaderCheckpoint:
@@ -165,7 +189,7 @@ def _read_original_dpr(path: Path, base: Path) -> ReaderCheckpoint:
     model = ReaderNetwork(network, torch.nn.Linear(size, 2), torch.nn.Linear(size, 1))
     _load_heads(model, weights, path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(base, local_files_only=True)
-    return ReaderCheckpoint(model.eval(), checkpoint.fast(tokenizer, base))
+    return ReaderCheckpoint(model.eval(), checkpoint.fast(tokenizer, base), max_length=_longest(network))
 
 
 def write_reader(loaded: ReaderCheckpoint, folder: Path, layout: str = "mundap") -> None:
@@ -189,7 +213,7 @@ def write_reader(loaded: ReaderCheckpoint, folder: Path, layout: str = "mundap")
 
         model.network.save_pretrained(made)
         loaded.tokenizer.save_pretrained(made)
-        save_file(heads, str(made / HEADS))
+        save_file(heads, str(made / HEADS), {"max_length": str(loaded.max_length)})
 
 
 def _write_dpr(loaded: ReaderCheckpoint, heads: dict[str, Any], folder: Path) -> None:

@@ -55,20 +55,23 @@ class Windows:
         encode = self._tokenizer.encode_batch
         question = question.replace("\u2019", "'")
         (asked, *_) = encode([question], add_special_tokens=False)
-        head = self._before + asked.ids[: config.question_length]
+        # At least half of a window is for the text.
+        question_room = min(config.question_length, config.max_length // 4)
+        title_room = min(_TITLE, config.max_length // 8)
+        head = self._before + asked.ids[:question_room]
         texts = encode([text for _, text in passages], add_special_tokens=False)
         titles = encode([title for title, _ in passages], add_special_tokens=False)
         rows = []
         for text, title in zip(texts, titles, strict=True):
             if config.layout == "dpr":
-                start = head + self._after + title.ids[:_TITLE] + self._after
+                start = head + self._after + title.ids[:title_room] + self._after
                 rows.append(self._windows(start, [], text, 0))
             else:
                 rows.append(self._windows(head + self._between, self._after, text, self._second))
         return rows
 
     def _windows(self, head: list[int], tail: list[int], text: Any, kind: int) -> list[Window]:
-        room = max(8, self._config.max_length - len(head) - len(tail))
+        room = self._config.max_length - len(head) - len(tail)
         step = max(1, room - min(self._config.stride, room // 2))
         places = np.array(text.offsets, np.int64).reshape(-1, 2)
         found = []

@@ -1,6 +1,7 @@
 """The choice among the spans of all passages that were read, and how sure it is."""
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,9 +11,9 @@ from mundap.models.folder import ReaderConfig
 from mundap.models.reader import Scored
 from mundap.reader.spans import candidates, softmax
 from mundap.text.scores import normalize
+from mundap.text.scripts import has_hangul, has_unspaced
 
 _PER_PASSAGE = 5  # spans of a passage that take part
-_LATIN = "\u024f"  # the last letter of Latin writing
 
 FEATURES = ("selection", "margin", "retrieval")
 """What confidence is computed from."""
@@ -103,10 +104,10 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Word pieces of Latin writing are made whole; a Korean particle stays off its noun."""
+    """Word pieces are made whole, but not where words are written together: a Korean particle stays off its noun."""
     while 0 < start < len(text) and _joined(text[start - 1], text[start]):
         start -= 1
-    while 0 < end < len(text) and _joined(text[end - 1], text[end]):
+    while 0 < end < len(text) and (_joined(text[end - 1], text[end]) or unicodedata.combining(text[end])):
         end += 1
     while start < end and text[start].isspace():
         start += 1
@@ -116,7 +117,8 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _joined(left: str, right: str) -> bool:
-    return left.isalnum() and right.isalnum() and left <= _LATIN and right <= _LATIN
+    both = left + right
+    return left.isalnum() and right.isalnum() and not has_hangul(both) and not has_unspaced(both)
 
 
 def selection(text: str, windows: Sequence[Scored], config: ReaderConfig) -> float:
@@ -135,17 +137,20 @@ def _selection(
 def _merged(texts: Sequence[str], listed: Sequence[Candidate], add_up: bool) -> list[Candidate]:
     """One candidate for each answer, with what other passages say for it; overlapping spans are one answer."""
     found: dict[str, Candidate] = {}
+    saying: dict[str, set[int]] = {}
     taken: list[tuple[int, int, int]] = []
     for one in listed:
+        if any(n == one.passage and one.start < stop and begin < one.end for n, begin, stop in taken):
+            continue
         key = normalize(texts[one.passage][one.start : one.end])
         first = found.get(key)
-        if first is not None:
-            more = first.passage != one.passage
-            score = float(np.logaddexp(first.score, one.score)) if add_up and more else first.score
-            found[key] = replace(first, score=score, support=first.support + more)
-        elif not any(n == one.passage and one.start < stop and begin < one.end for n, begin, stop in taken):
-            found[key] = one
-            taken.append((one.passage, one.start, one.end))
+        taken.append((one.passage, one.start, one.end))
+        if first is None:
+            found[key], saying[key] = one, {one.passage}
+        elif one.passage not in saying[key]:
+            saying[key].add(one.passage)
+            score = float(np.logaddexp(first.score, one.score)) if add_up else first.score
+            found[key] = replace(first, score=score, support=len(saying[key]))
     merged = list(found.values())
     return sorted(merged, key=lambda one: -one.score) if add_up else merged
 

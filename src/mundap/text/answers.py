@@ -19,6 +19,7 @@ Mode = Literal["string", "regex", "cjk"]
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", regex.UNICODE)
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+|[!-~]")
+_CLUSTER = regex.compile(r"\X", regex.UNICODE)
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+", regex.UNICODE)
 _LOOSE = regex.compile(rf"([{HANGUL}{UNSPACED}])(?=[{HANGUL}{UNSPACED}])")
 _PATTERN_MARK = regex.compile(r"\\[sdwbSDWB.?()]|\.[*+]|\(\?|\w\?\(|\)[?*+]|\w\|\w|\[[^\]]*\][?*+]|\[\w-\w\]")
@@ -59,15 +60,28 @@ def find_answers(text: str, answers: Iterable[str], mode: Mode = "string") -> li
     """Where the answers stand in a text: first character and the one behind the last, each place once, in order."""
     if mode == "string":
         places = _find_strings(text, answers)
-    elif mode == "regex":
-        found = (pattern.finditer(text, timeout=_PATIENCE) for pattern in map(_regex, answers) if pattern)
-        places = {match.span() for matches in found for match in _patiently(matches)}
     else:
-        normal = unicodedata.normalize("NFKC", text).casefold()
-        if len(normal) != len(text):  # offsets would be those of another text
-            normal = text.lower() if len(text.lower()) == len(text) else text
-        places = {match.span() for pattern in map(_cjk, answers) if pattern for match in pattern.finditer(normal)}
-    return sorted(place for place in places if place[0] < place[1])
+        normal, where = _with_places(text, mode == "cjk")
+        make = _regex if mode == "regex" else _cjk
+        found = (pattern.finditer(normal, timeout=_PATIENCE) for pattern in map(make, answers) if pattern)
+        spans = {match.span() for matches in found for match in _patiently(matches)}
+        places = {(where[start][0], where[end - 1][1]) for start, end in spans if start < end}
+    return sorted(places)
+
+
+def _with_places(text: str, folded: bool) -> tuple[str, list[tuple[int, int]]]:
+    """A text as patterns (or, folded, as the cjk mode) see it, and for each character the place it comes from.
+
+    Whole characters as people see them are changed at a time: a syllable of Hangul may be three code points.
+    """
+    parts: list[str] = []
+    places: list[tuple[int, int]] = []
+    for match in _CLUSTER.finditer(text):
+        part = match.group()
+        part = unicodedata.normalize("NFKC", part).casefold() if folded else unicodedata.normalize("NFD", part)
+        parts.append(part)
+        places += [match.span()] * len(part)
+    return "".join(parts), places
 
 
 def _find_strings(text: str, answers: Iterable[str]) -> set[tuple[int, int]]:
@@ -96,7 +110,7 @@ def broken_patterns(answers: Iterable[str]) -> list[str]:
 def matches_pattern(prediction: str, answers: Iterable[str]) -> bool:
     """Whether a predicted answer begins with what one of the answers, regular expressions, describes."""
     normal = unicodedata.normalize("NFD", prediction)
-    return any(pattern.match(normal, timeout=_PATIENCE) for pattern in map(_regex, answers) if pattern)
+    return any(_found(pattern, normal, at_start=True) for pattern in map(_regex, answers) if pattern)
 
 
 def looks_like_pattern(answer: str) -> bool:
@@ -137,11 +151,12 @@ def _contains(words: Sequence[str], part: tuple[str, ...]) -> bool:
         return False
 
 
-def _found(pattern: "regex.Pattern[str]", text: str) -> bool:
+def _found(pattern: "regex.Pattern[str]", text: str, at_start: bool = False) -> bool:
     if pattern.pattern in _given_up:
         return False
     try:
-        return pattern.search(text, timeout=_PATIENCE) is not None
+        look = pattern.match if at_start else pattern.search
+        return look(text, timeout=_PATIENCE) is not None
     except TimeoutError:
         _given_up.add(pattern.pattern)
         _log.warning("answer %r takes too long to look for: from here on it counts as not found", pattern.pattern)

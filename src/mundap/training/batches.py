@@ -3,6 +3,7 @@
 A batch is a matter of the whole run, not of one process: each process takes its part of it.
 """
 
+import hashlib
 import json
 import queue
 import random
@@ -97,8 +98,14 @@ def _is_packed(path: Path) -> bool:
         return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{"
 
 
+def rewritten(data: DataSet, scratch: Path) -> Path:
+    """Where a file is rewritten: two files may have the same name."""
+    whole = hashlib.sha256(str(Path(data.path).resolve()).encode()).hexdigest()
+    return scratch / f"{data.label}-{whole[:8]}.jsonl"
+
+
 def _as_lines(data: DataSet, scratch: Path) -> Path:
-    path = scratch / f"{data.label}.jsonl"
+    path = rewritten(data, scratch)
     if not path.exists():
         with formats.writing(path, "dpr-jsonl") as write:
             for found in formats.read_examples(data.path):

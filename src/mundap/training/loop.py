@@ -188,13 +188,8 @@ class _Loop:
         path = self.out / "recipe.toml"
         text = recipes.dump(self.recipe)
         if path.exists() and checkpoints.newest(self.out / "checkpoints"):
-            free = ("checkpoint", "out")
-            old, new = (
-                sorted(line for line in one.splitlines() if line.split(" = ")[0] not in free)
-                for one in (path.read_text("utf-8"), text)
-            )
-            if old != new:
-                changed = next((line for line in new if line not in old), "something")
+            changed = recipes.difference(path.read_text("utf-8"), self.recipe, free=("checkpoint", "out"))
+            if changed:
                 raise MundapError(
                     f"{self.out} holds a run with another recipe ({changed} is new). "
                     "Go on with the old recipe, or train into another folder."

@@ -115,7 +115,7 @@ class ReaderLearner:
             first += len(scores)
         (total * scale / batch.examples).backward()
         pieces.carry_back()
-        facts = torch.tensor([[float(total), float(sum(ranks)), float(len(ranks))]], device=device)
+        facts = torch.tensor([[float(total.detach()), float(sum(ranks)), float(len(ranks))]], device=device)
         loss, ranked, count = self._processes.gather(facts).sum(0).tolist()
         return Seen(loss / batch.examples, ranked / max(count, 1))
 

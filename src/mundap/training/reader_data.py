@@ -13,7 +13,7 @@ from mundap.models.windows import Window, Windows
 from mundap.records import Context, Example, Question
 from mundap.text.answers import Mode, find_answers, has_answer
 from mundap.training import formats
-from mundap.training.batches import ExampleFile, Stream
+from mundap.training.batches import ExampleFile, Stream, rewritten
 from mundap.training.recipe import DataSet, ReaderRecipe
 
 Places = list[tuple[int, int]]
@@ -21,10 +21,10 @@ Places = list[tuple[int, int]]
 
 def example_file(data: DataSet, scratch: Path) -> ExampleFile:
     """Examples out of a training file, of SQuAD-shaped data, or of DPR's results."""
-    head = open_file(data.path).head()
-    if b'"positive_ctxs"' in head or b'"positive_passages"' in head:
+    head = b"" if Path(data.path).is_dir() else open_file(data.path).head()
+    if b'"positive_ctxs"' in head or b'"positive_passages"' in head or head[:1] not in (b"{", b"["):
         return ExampleFile(data, scratch)
-    path = scratch / f"{data.label}.reader.jsonl"
+    path = rewritten(data, scratch)
     if not path.exists():
         with formats.writing(path, "dpr-jsonl") as write:
             for found in _examples(data.path, head, data.match):
@@ -154,7 +154,10 @@ def tokens_of(window: Window, places: Sequence[tuple[int, int]]) -> Places:
     begins, stops = window.offsets[:, 0], window.offsets[:, 1]
     for start, end in places:
         inside = ((stops > start) & (begins < end)).nonzero()[0]
-        if len(inside) and begins[inside[0]] <= start and stops[inside[-1]] >= end:
+        if not len(inside) or begins[inside[0]] > start:
+            continue
+        # A tokenizer may drop the accent at the end of a word: then the next token begins behind the answer.
+        if stops[inside[-1]] >= end or inside[-1] + 1 < len(stops):
             found.append((window.first + int(inside[0]), window.first + int(inside[-1])))
     return sorted(set(found))
 

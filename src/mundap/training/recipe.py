@@ -2,7 +2,7 @@
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -290,6 +290,27 @@ def _data_set(key: str, row: Any, base: Path) -> DataSet:
 
 def _resolved(path: str, base: Path) -> str:
     return str(base / Path(path).expanduser()) if str(base) != "." else str(Path(path).expanduser())
+
+
+def difference(kept: str, recipe: Run, free: Container[str]) -> str:
+    """The first key in which a recipe differs from one that was kept, as it would be written; empty if none does.
+
+    Keys that the program has got since then had their default; those it has no more do not count.
+    """
+    old = tomllib.loads(kept)
+    for one in fields(recipe):
+        value = getattr(recipe, one.name)
+        if one.name in free:
+            continue
+        if isinstance(value, tuple):
+            known = {part.name for part in fields(DataSet)}
+            rows = old.get(one.name, [])
+            before: Any = tuple(DataSet(**{key: row[key] for key in row if key in known}) for row in rows)
+        else:
+            before = old.get(one.name, one.default)
+        if before != value:
+            return f"{one.name} = {value if isinstance(value, tuple) else _toml(value)}"
+    return ""
 
 
 def dump(recipe: Run) -> str:
