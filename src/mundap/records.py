@@ -136,13 +136,15 @@ class Answered:
         question: As it was asked.
         answers: Best first; none if no answer is likely enough.
         guess: The best one that was not likely enough, if there is no other.
-        hits: What was read.
+        hits: What was found.
+        note: Why nothing was read, if so.
     """
 
     question: str
     answers: tuple[Answer, ...]
     guess: Answer | None = None
     hits: tuple[Hit, ...] = ()
+    note: str = ""
 
     @property
     def no_answer(self) -> bool:
@@ -156,6 +158,7 @@ class Answered:
             "answers": [answer.as_dict() for answer in self.answers],
             "no_answer": self.no_answer,
             "guess": self.guess.as_dict() if self.guess else None,
+            **({"note": self.note} if self.note else {}),
         }
 
 

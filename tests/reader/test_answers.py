@@ -199,3 +199,21 @@ def test_confidence_follows_the_fitted_curve():
     curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25}
     assert confidence((2.0, 4.0, 99.0), curve) == pytest.approx(1 / (1 + math.exp(-1.0)))
     assert confidence((1.0, 0.0, 0.0), {}) > confidence((0.0, 0.0, 0.0), {}) == 0.5
+
+
+def test_a_reader_says_so_when_it_does_not_know_the_writing(tiny_reader, tmp_path):
+    from dataclasses import replace
+
+    from mundap import Index
+    from mundap.models.reader import Reader
+    from mundap.reader.ask import ask
+
+    (tmp_path / "a.txt").write_text("서울은 대한민국의 수도이다. The villain lives there.")
+    index = Index.build([tmp_path / "a.txt"], tmp_path / "i", model="none")
+    reader = Reader(tiny_reader)
+    reader.config = replace(reader.config, scripts="latin")
+    found = ask(index, "대한민국의 수도는?", reader)
+    assert found.no_answer
+    assert "Latin" in found.note
+    assert [hit.passage.document for hit in found.hits] == ["a.txt"]
+    assert not ask(index, "who is the villain?", reader, threshold=0).no_answer

@@ -125,7 +125,9 @@ def _show(index: "Index", reader: "Reader", found: "Answered", explain: bool) ->
     if not len(index):
         click.echo("No answer: the index is empty.")
         return
-    if found.no_answer:
+    if found.note:
+        _only_found(found)
+    elif found.no_answer:
         guess = found.guess
         least = f" The best guess is {shared.clean(guess.text)!r} ({_percent(guess.confidence)})." if guess else ""
         click.echo(f"{click.style('No answer found.', bold=True)}{least}")
@@ -139,6 +141,16 @@ def _show(index: "Index", reader: "Reader", found: "Answered", explain: bool) ->
         _passage(index, one)
     if explain:
         _explain(index, reader, found)
+
+
+def _only_found(found: "Answered") -> None:
+    """The best passage, where nothing could be read."""
+    click.echo(f"{click.style('No answer', bold=True)}: {found.note}. The best passage found:")
+    for hit in found.hits[:1]:
+        for line in shared.wrapped(shared.clean(hit.passage.text), 4):
+            click.echo(f"    {line}")
+        click.echo(click.style(shared.clean(f"    {hit.passage.source}  {hit.passage.title}"), dim=True))
+        click.echo()
 
 
 def _percent(share: float) -> str:

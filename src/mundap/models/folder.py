@@ -71,11 +71,7 @@ class EncoderConfig:
 
     def weight_for(self, question: str) -> float:
         """The dense share of a hybrid ranking for this question."""
-        if self.scripts == "latin":
-            letters = [letter for letter in question if letter.isalpha()]
-            if 2 * sum(letter > "\u024f" for letter in letters) > len(letters):
-                return self.foreign_weight
-        return self.fusion_weight
+        return self.foreign_weight if is_foreign(question, self.scripts) else self.fusion_weight
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -136,6 +132,14 @@ class ReaderConfig:
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
         save(self, folder)
+
+
+def is_foreign(question: str, scripts: str) -> bool:
+    """Whether most of a question is in a writing that a model does not know."""
+    if scripts != "latin":
+        return False
+    letters = [letter for letter in question if letter.isalpha()]
+    return 2 * sum(letter > "\u024f" for letter in letters) > len(letters)
 
 
 C = TypeVar("C", bound=EncoderConfig | ReaderConfig)

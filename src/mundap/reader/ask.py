@@ -6,6 +6,7 @@ from typing import Any
 
 from mundap.errors import UsageError
 from mundap.index.index import Index, Mode
+from mundap.models.folder import is_foreign
 from mundap.models.reader import Reader, Scored
 from mundap.reader.answers import Candidate, confidence, rank, selection
 from mundap.records import Answer, Answered, Hit
@@ -53,6 +54,9 @@ def read(
     """Answer a question from passages that were found for it."""
     if answers < 1:
         raise UsageError("at least one answer must be asked for")
+    if is_foreign(question, reader.config.scripts):
+        note = f"the reader ({reader.config.name}) knows no other writing than Latin: nothing was read"
+        return Answered(question, (), None, tuple(hits), note)
     least = reader.config.threshold if threshold is None else threshold
     found = choose(reader, hits, scores(reader, question, hits))
     good = tuple(answer for answer in found if answer.confidence >= least)[:answers]
