@@ -27,7 +27,7 @@ def indexed(corpus, tmp_path, tiny_model):
 def test_without_arguments_the_three_commands_one_needs_first():
     code, out, _ = mundap()
     assert code == 0
-    for word in ("mundap index", "mundap search", "mundap info"):
+    for word in ("mundap index", "mundap ask", "mundap info"):
         assert word in out
 
 
