@@ -10,7 +10,8 @@ import pytest
 
 from mundap.errors import MundapError, UsageError
 from mundap.evaluation import calibration
-from mundap.evaluation.answers import Task, fit_confidence, measure, read_predictions
+from mundap.evaluation.answers import Task, fit_confidence, measure
+from mundap.evaluation.predictions import read_predictions
 from mundap.models.folder import ReaderConfig
 from tests.cli.test_cli import mundap
 from tests.conftest import make_reader

@@ -1,7 +1,5 @@
 """Measure answers: exact match and F1, of anyone's predictions, of gold passages read, or of an index asked."""
 
-import itertools
-import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +10,9 @@ import numpy as np
 
 from mundap import questions as _questions
 from mundap.disk import json_bytes, replacing
-from mundap.documents.files import STREAM_ERRORS, explain, open_file
-from mundap.documents.stream import json_items, json_lines
 from mundap.errors import MundapError, UsageError
 from mundap.evaluation import calibration
+from mundap.evaluation.predictions import plain, read_predictions
 from mundap.evaluation.runs import read_run
 from mundap.index.index import Index
 from mundap.models.reader import Reader
@@ -26,7 +23,6 @@ from mundap.text.judge import judge
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
 CUTS = (1, 5, 10)
-_TEXT = ("prediction_text", "prediction", "answer", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +194,7 @@ def _score(asked: Sequence[Question], path: str, found: Measured) -> None:
     known = read_predictions(path)
     missing = 0
     for question in asked:
-        text = known.get(question.id, known.get(_plain(question.text)))
+        text = known.get(question.id, known.get(plain(question.text)))
         missing += text is None
         em, overlap = judge(text or "", question.answers, found.match) if text is not None else (0.0, 0.0)
         found.outcomes.append(Outcome(question, text or "", em, overlap))
@@ -206,64 +202,6 @@ def _score(asked: Sequence[Question], path: str, found: Measured) -> None:
         raise MundapError(f"{path}: no prediction in it is for any of the questions. Are the ids the same?")
     if missing:
         found.notes.append(f"{missing:,} questions have no prediction: they count as wrong")
-
-
-def _plain(question: str) -> str:
-    return " ".join(question.replace("\u2019", "'").split())
-
-
-def read_predictions(path: str | Path) -> dict[str, str]:
-    """Predicted answers by question id, or by question, out of SQuAD's object, rows of JSON or DPR's reader results.
-
-    Raises:
-        MundapError: The file is missing, broken, or of another kind.
-    """
-    file = open_file(path)
-    found: dict[str, str] = {}
-    try:
-        head = file.head()
-        if head.startswith(b"["):
-            rows = [row for _, row in json_items(file)]
-        else:
-            with file.open() as stream:
-                lines = sum(1 for line in itertools.islice(filter(bytes.strip, stream), 2))
-            rows = [row for _, row in json_lines(file)]
-            if lines == 1 and isinstance(rows[0], dict) and _text(rows[0]) is None:
-                return _by_id(rows[0], path)  # SQuAD's object, all in one line
-            if any(isinstance(row, Skipped) for row in rows[:1]):  # or over many
-                with file.open() as stream:
-                    return _by_id(json.load(stream), path)
-    except (*STREAM_ERRORS, ValueError) as error:
-        raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
-    for number, row in enumerate(rows, 1):
-        text = _text(row) if isinstance(row, dict) else None
-        if text is None:
-            raise MundapError(f"{path}: row {number} has no predicted answer: expected one of {', '.join(_TEXT)}")
-        name = next((str(row[key]) for key in ("id", "question_id", "qid") if key in row), None)
-        found[name if name is not None else _plain(str(row.get("question", "")))] = text
-    if not found:
-        raise MundapError(f"{path}: no prediction in it. Expected an object of answers by question id.")
-    return found
-
-
-def _by_id(rows: Any, path: str | Path) -> dict[str, str]:
-    found = {str(key): text for key, value in rows.items() if (text := _text(value)) is not None}
-    if not found:
-        raise MundapError(f"{path}: no prediction in it. Expected an object of answers by question id.")
-    return found
-
-
-def _text(value: Any) -> str | None:
-    """A predicted answer in any of the shapes in use, or None if there is none."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return _text(value[0]) if value else ""
-    if isinstance(value, dict):
-        for key in ("predictions", "answers", *_TEXT):
-            if value.get(key) is not None:
-                return _text(value[key])
-    return None
 
 
 class _Reading:
@@ -299,9 +237,9 @@ class _Reading:
     def _passages(self, asked: Sequence[Question]) -> Iterator[tuple[Question, list[Hit]]]:
         deepest = self._cuts[-1]
         if self._task.run:
-            known = {_plain(result.question.text): result.contexts for result in read_run(self._task.run)}
+            known = {plain(result.question.text): result.contexts for result in read_run(self._task.run)}
             for question in asked:
-                contexts = known.get(_plain(question.text), ())
+                contexts = known.get(plain(question.text), ())
                 yield question, [_as_hit(one, place) for place, one in enumerate(contexts[: 2 * deepest], 1)]
         elif self._task.index:
             index = Index(self._task.index)
