@@ -134,7 +134,7 @@ def right(system: System, k: int, by_gold: bool):  # noqa: ANN201
 
     if not by_gold:
         return system.hits(k)
-    return np.array([0 < (outcome.gold or 0) <= k for outcome in system.outcomes])
+    return np.array([0 < outcome.gold <= k for outcome in system.outcomes if outcome.gold is not None])
 
 
 def main() -> None:
