@@ -8,10 +8,13 @@ from pathlib import Path
 
 HERE = Path(__file__).parent.resolve()
 QUESTIONS = (
-    "Who is the bad guy in Lord of the Rings?",
-    "Which scientist passed away after years of handling radioactive material?",
-    "기생충이 칸 영화제에서 받은 상 이름은?",
+    "Who composed the music for the Lord of the Rings trilogy?",
+    "How tall is the Eiffel Tower?",
+    "Who won the football world cup on the moon?",
 )
+EXPLAINED = "How high is the top of Kilimanjaro?"
+PARAPHRASED = "Who is the bad guy in Lord of the Rings?"
+KOREAN = "기생충이 칸 영화제에서 받은 상 이름은?"
 
 
 def mundap(*arguments: str, folder: str) -> None:
@@ -24,16 +27,17 @@ def mundap(*arguments: str, folder: str) -> None:
 
 
 def main() -> None:
-    """Index, compare the three rankings, and show a passage with its source."""
+    """Index, answer questions with their sources, and compare the three rankings."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(HERE / "encyclopedia", Path(folder) / "encyclopedia")
         mundap("index", "encyclopedia", folder=folder)
         for question in QUESTIONS:
-            mundap("search", "--mode", "all", "-k", "3", question, folder=folder)
-        for question in QUESTIONS[::2]:
-            mundap("search", "-k", "2", question, folder=folder)
+            mundap("ask", question, folder=folder)
+        mundap("ask", "--explain", EXPLAINED, folder=folder)
+        mundap("search", "--mode", "all", "-k", "3", PARAPHRASED, folder=folder)
+        mundap("search", "-k", "2", KOREAN, folder=folder)
         mundap("info", folder=folder)
-    sys.stdout.write("\nNow your own: .venv/bin/mundap index YOUR-FOLDER, then .venv/bin/mundap search “…”\n")
+    sys.stdout.write("\nNow your own: .venv/bin/mundap index YOUR-FOLDER, then .venv/bin/mundap ask “…”\n")
 
 
 if __name__ == "__main__":

@@ -57,3 +57,16 @@ def test_the_corpus_is_as_promised(example_index):
     for row in QUESTIONS:
         text = example_index.document(row["gold"]).text
         assert all(answer in text for answer in row["answers"]), row["id"]
+
+
+def test_answers_from_the_example_corpus(example_index):
+    """The shipped reader: what it says for sure is right, and it keeps silent about what is not there."""
+    from mundap import Reader, ask
+
+    reader = Reader.from_pretrained()
+    found = ask(example_index, "How high is the top of Kilimanjaro?", reader)
+    answer = found.answers[0]
+    assert answer.text == "5,895 metres"
+    assert example_index.document(answer.hit.passage.document).text[answer.start : answer.end] == answer.text
+    assert ask(example_index, "Who won the football world cup on the moon?", reader).no_answer
+    assert "Latin" in ask(example_index, "기생충이 칸 영화제에서 받은 상 이름은?", reader).note

@@ -12,7 +12,7 @@ from tests.conftest import make_model
 def test_the_shipped_model_is_whole():
     from mundap.disk import checksum
 
-    assert shipped() == ["retriever"]
+    assert shipped() == ["reader", "retriever"]
     encoder = Encoder.from_pretrained()
     for name, expected in encoder.config.sha256.items():
         assert checksum(encoder.folder / name) == expected

@@ -44,12 +44,16 @@ def coverage(confidence: np.ndarray, right: np.ndarray, precision: float = 0.9) 
 
 
 def best_threshold(confidence: np.ndarray, right: np.ndarray) -> float:
-    """Below which it is better to say nothing: most right answers given and wrong ones withheld."""
+    """Below which it is better to say nothing: the best F1 of giving answers that are right.
+
+    Precision is the share of given answers that are right, recall the share of right answers that are given.
+    """
     cuts = np.unique(confidence)
-    if not len(cuts):
+    if not len(cuts) or not right.sum():
         return 0.0
-    gains = [np.mean(np.where(confidence >= cut, right, 1 - right)) for cut in cuts]
-    return float(cuts[int(np.argmax(gains))])
+    given = confidence[None, :] >= cuts[:, None]
+    scores = 2 * (given * right).sum(1) / (given.sum(1) + right.sum())
+    return float(cuts[int(np.argmax(scores))])
 
 
 def fit(features: np.ndarray, right: np.ndarray, names: Sequence[str]) -> Mapping[str, float]:
