@@ -601,3 +601,20 @@ def test_a_plain_qa_model_is_a_start_and_gets_a_head_for_selection(files, tmp_pa
     loaded = open_reader(tmp_path / "run" / "model")
     assert loaded.layout == "dpr"
     assert loaded.model.selection.weight.shape == (1, 32)
+
+
+def test_joint_training_moves_the_question_side_and_leaves_the_passage_side(files, tmp_path):
+    from mundap.models.checkpoint import open_checkpoint
+    from mundap.models.reader_checkpoint import open_reader
+    from mundap.training.reader import train
+
+    retriever = str(files / "start")
+    train(recipe(files, tmp_path / "run", retriever=retriever, steps=3, dev=()))
+    assert open_reader(tmp_path / "run" / "model").model.selection is not None
+    before = open_checkpoint(files / "start").network.state_dict()
+    moved = {}
+    for role in ("question", "passage"):
+        after = open_checkpoint(tmp_path / "run" / "retriever", role).network.state_dict()
+        moved[role] = max(float((after[key] - before[key]).abs().max()) for key in after)
+    assert moved["passage"] == 0
+    assert moved["question"] > 1e-4
