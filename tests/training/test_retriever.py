@@ -394,7 +394,7 @@ def test_another_recipe_in_the_same_folder_is_refused(files, tmp_path):
         ("batch = 0", "at least 1"),
         ("similarity = 'dott'", "choose one of"),
         ("towers = 'shared'\nfreeze = 'passage'", "two towers"),
-        ("[[train]]\npath = 'x'\nweigth = 2", "keys name, path, weight"),
+        ("[[train]]\npath = 'x'\nweigth = 2", "keys match, name, path, weight"),
         ("broken", "recipe.toml"),
     ],
 )
