@@ -80,6 +80,9 @@ reader: .venv/ready-test
 	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
 	$(BIN)/mundap models export $(OUT)/reader/run/model -o $(OUT)/reader/model --name reader --scripts latin \
 	  --license Apache-2.0
+	$(BIN)/python recipes/retriever/figures.py tune $(DATA) --model src/mundap/weights/retriever -o $(OUT)/figures
+	$(BIN)/mundap train confidence -i $(OUT)/figures/tune-retriever -q $(DATA)/tydiqa-goldp/english_tydiqa_dev.json.gz \
+	  --reader $(OUT)/reader/model --retrieval-weight 1
 
 reader-figures: .venv/ready-test
 	$(BIN)/python recipes/reader/figures.py test $(DATA) --reader src/mundap/weights/reader --pool $(OUT)/figures/pool-trained

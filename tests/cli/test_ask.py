@@ -281,3 +281,13 @@ def test_a_conversation_on_a_terminal(place, tiny_reader):
     assert process.returncode == 0
     assert out.decode().count("VILLAIN  (") == 2
     assert b"Type a question" in err
+
+
+def test_the_way_of_ranking_is_a_choice(ask):
+    """The king is the best answer by far; with enough weight on retrieval the best passage's own is."""
+    ways = (("--ranking", "selection"), ("--ranking", "product"), ("--retrieval-weight", "100"))
+    found = [json.loads(ask("--json", "--threshold", "0", *way, "what is the lord of a ring?")) for way in ways]
+    texts = [one["answers"][0]["text"] for one in found]
+    assert found[2]["answers"][0]["rank"] == 1
+    assert found[0]["answers"][0]["rank"] != 1
+    assert texts[0] == texts[1] != texts[2]

@@ -1,5 +1,6 @@
 """Exact match, F1 and confidence against definitions written out here, on anyone's predictions and on our own."""
 
+import dataclasses
 import json
 import re
 import string
@@ -328,6 +329,8 @@ def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
     kept = ReaderConfig.load(reader)
     assert (kept.confidence, kept.threshold) == (found["confidence"], found["threshold"])
     assert kept.confidence["selection"] > 0
+    fit_confidence(dataclasses.replace(task, ranking="selection", retrieval_weight=0.5))
+    assert (ReaderConfig.load(reader).ranking, ReaderConfig.load(reader).retrieval_weight) == ("selection", 0.5)
     assert found["ece"] < 0.1
     assert found["coverage_at_90_precision"] == 50.0
     facts = measure(
@@ -337,6 +340,63 @@ def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
     assert (facts["confidence"]["answered"], facts["confidence"]["answered_though_removed"]) == (100.0, 0.0)
     with pytest.raises(MundapError, match="too few"):
         fit_confidence(Task(str(run_file(tmp_path / "few.json")), run=str(tmp_path / "few.json"), reader=str(reader)))
+
+
+def test_the_questions_are_not_written_over(tiny_reader, tmp_path):
+    path = run_file(tmp_path / "run.json")
+    before = path.read_bytes()
+    code, _, err = mundap("evaluate", "answers", "-q", path, "--run", path, "--reader", tiny_reader, "-o", path)
+    assert code == 2
+    assert "one of the files to read" in err
+    assert path.read_bytes() == before
+
+
+def test_what_is_left_out_is_said(tmp_path):
+    qas = [
+        {"id": "a", "question": "who?", "answers": [{"text": "king", "answer_start": 4}]},
+        {"id": "b", "question": "who not?", "answers": [], "is_impossible": True},
+        {"id": "c", "question": "who else?", "answers": []},
+    ]
+    data = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": "the king is here", "qas": qas}]}]}
+    (tmp_path / "v2.json").write_text(json.dumps(data))
+    (tmp_path / "preds.json").write_text('{"a": "king", "b": "", "c": ""}')
+    found = measure(Task(str(tmp_path / "v2.json"), predictions=str(tmp_path / "preds.json"))).as_dict()
+    assert (found["exact_match"], found["questions"]) == (100.0, 1)
+    assert found["notes"] == [
+        "1 questions are marked as unanswerable: they are left out",
+        "1 questions have no answer: they are left out",
+    ]
+
+
+def test_with_the_answer_its_whole_document_is_taken_away(tmp_path, tiny_model):
+    """The villain's document has a lord in another passage; without it only the king's is left."""
+    from mundap import Index
+
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    filler = "the water of a mountain in the sun and the moon over it " * 9
+    (docs / "one.txt").write_text(filler + "the villain. " + filler + "the lord")
+    (docs / "two.txt").write_text("music for a king")
+    Index.build([docs], tmp_path / "i", model=str(tiny_model))
+    (tmp_path / "q.jsonl").write_text('{"question": "what is it?", "answers": ["villain"]}\n')
+    task = Task(
+        str(tmp_path / "q.jsonl"), index=str(tmp_path / "i"), reader=str(make_reader(tmp_path / "r")), removed=True
+    )
+    (row,) = measure(task).outcomes
+    assert row.em == 1.0
+    assert row.without.text == "king"
+
+
+def test_a_writing_that_the_reader_does_not_know_counts_as_wrong_as_ask_says_nothing(tmp_path):
+    rows = [
+        {"question": asked, "answers": ["villain"], "ctxs": [{"id": "1", "text": "a film with a villain"}]}
+        for asked in ("who?", "악당은 누구?")
+    ]
+    (tmp_path / "run.json").write_text(json.dumps(rows))
+    reader = make_reader(tmp_path / "r", scripts="latin")
+    found = measure(Task(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader))).as_dict()
+    assert found["exact_match"] == 50.0
+    assert found["notes"] == ["1 questions are in a writing that the reader does not know: they count as wrong"]
 
 
 # Calibration by its definitions.

@@ -430,3 +430,17 @@ def test_padding_is_little_and_every_text_is_there():
     padded = sum(max(lengths[p] for p in group) * len(group) for group in groups)
     assert padded < 1.2 * sum(lengths)
     assert max(map(len, chunks(lengths, 4))) <= 4
+
+
+def test_dropout_inside_of_the_attention_is_a_choice_of_its_own(files, tmp_path):
+    from mundap.training.towers import build
+
+    def shares(**settings):
+        model, _ = build(recipe(files, tmp_path, **settings))
+        named = [(name, part.p) for name, part in model.named_modules() if isinstance(part, torch.nn.Dropout)]
+        inside = {share for name, share in named if ".self." in name}
+        return inside, {share for name, share in named if ".self." not in name}
+
+    assert shares(dropout=0.3) == ({0.3}, {0.3})
+    assert shares(dropout=0.3, attention_dropout=0.0) == ({0.0}, {0.3})
+    assert shares(attention_dropout=0.0) == ({0.0}, {0.1})

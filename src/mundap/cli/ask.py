@@ -24,6 +24,7 @@ _HELP = "Type a question and press Enter; an empty line, or Ctrl-D, ends."
               "reader's, measured]")  # fmt: skip
 @click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid"]), help="How to search. [default: hybrid]")
 @shared.READER
+@shared.RANKING
 @click.option("--explain", is_flag=True, help="Show why: words found, ranks, what the reader thinks.")
 @shared.FILTERS
 @shared.JSON
@@ -35,6 +36,8 @@ def ask(
     threshold: float | None,
     mode: Any,
     reader: str | None,
+    ranking: str | None,
+    retrieval_weight: float | None,
     explain: bool,
     as_json: bool,
     **filters: Any,
@@ -57,6 +60,7 @@ def ask(
 
     index = Index(index_path)
     model = Reader.from_pretrained(reader or READER)
+    model.rank_by(ranking, retrieval_weight)
     options = {"k": k, "answers": answers, "threshold": threshold, "mode": mode, "filters": shared.filters(**filters)}
 
     def once(text: str) -> None:
@@ -139,7 +143,7 @@ def _show(index: "Index", reader: "Reader", found: "Answered", explain: bool) ->
         text = click.style(shared.clean(one.text), bold=True, fg="green")
         click.echo(f"{label}{text}  ({_percent(one.confidence)} sure{also})")
         _passage(index, one)
-    if explain:
+    if explain and not found.note:
         _explain(index, reader, found)
 
 

@@ -140,11 +140,12 @@ def _tell(found: "Measured") -> None:
 @click.option("--run", metavar="FILE", help="Read the passages of these results (DPR's json) instead of searching.")
 @click.option("--gold", is_flag=True, help="Read each question's own passage; no index is needed.")
 @shared.READER
+@shared.RANKING
 @click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 1000), metavar="K…",
               help="How many passages are read; the last counts. [default: 1 5 10]")  # fmt: skip
 @click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid"]), help="How to search. [default: hybrid]")
 @shared.MATCH
-@click.option("--removed", is_flag=True, help="Ask again without the passages that have the answer: does it notice?")
+@click.option("--removed", is_flag=True, help="Ask again without the documents that have the answer: does it notice?")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @click.option("--seed", default=0, show_default=True, help="Of that draw.")
 @click.option("--precision", type=click.Choice(["int8", "fp32"]), help="Of the reader's weights.")

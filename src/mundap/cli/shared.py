@@ -106,6 +106,22 @@ def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say how spans of different passages are compared: `--ranking`, `--retrieval-weight`."""
+    ranking = click.option(
+        "--ranking",
+        type=click.Choice(["selection", "product"]),
+        help="`selection`: the best span of the best passage, as in the DPR paper. `product`: spans of all passages "
+        "compete. [default: the reader's]",
+    )
+    weight = click.option(
+        "--retrieval-weight",
+        type=click.FloatRange(0, 100),
+        help="How much the retrieval score counts in `product`. [default: the reader's]",
+    )
+    return ranking(weight(function))
+
+
 def filters(documents: Sequence[str], sources: Sequence[str], facts: Sequence[str]) -> "Filters":
     """What those options say. Sources have no ./ before them."""
     from mundap.errors import UsageError

@@ -1,6 +1,6 @@
 """`mundap train`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,30 +11,42 @@ import click
 from mundap.cli import shared
 from mundap.errors import UsageError
 
+_SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+                    help="Any key of a recipe, such as batch=64 (repeatable).")  # fmt: skip
+
 
 @click.group()
 def train() -> None:
     """Train models (needs mundap[train])."""
 
 
+def _run(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What every trainer takes: a recipe, and flags that change it."""
+    options = (
+        click.argument("recipe", required=False, metavar="[RECIPE.toml]"),
+        click.option("--train", "train_paths", multiple=True, metavar="FILE", help="What to learn from (repeatable)."),
+        click.option("--dev", "dev_paths", multiple=True, metavar="FILE", help="What to validate on (repeatable)."),
+        click.option("--start", metavar="DIR", help="The checkpoint to start from, such as a Hugging Face directory."),
+        click.option("-o", "--out", metavar="DIR", help="The folder of the run: checkpoints, log, model."),
+        _SET,
+        shared.JSON,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _overrides(
+    train_paths: Sequence[str], dev_paths: Sequence[str], start: str | None, out: str | None, settings: Sequence[str]
+) -> dict[str, Any]:
+    """What the flags change in a recipe."""
+    given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
+    return _settings(settings) | {key: value for key, value in given.items() if value}
+
+
 @train.command()
-@click.argument("recipe", required=False, metavar="[RECIPE.toml]")
-@click.option("--train", "train_paths", multiple=True, metavar="FILE", help="Training examples (repeatable).")
-@click.option("--dev", "dev_paths", multiple=True, metavar="FILE", help="Examples to validate on (repeatable).")
-@click.option("--start", metavar="DIR", help="The checkpoint to start from: Hugging Face or sentence-transformers.")
-@click.option("-o", "--out", metavar="DIR", help="The folder of the run: checkpoints, log, model.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="Any key of a recipe, such as batch=64 (repeatable).")  # fmt: skip
-@shared.JSON
-def retriever(
-    recipe: str | None,
-    train_paths: tuple[str, ...],
-    dev_paths: tuple[str, ...],
-    start: str | None,
-    out: str | None,
-    settings: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@_run
+def retriever(recipe: str | None, as_json: bool, **flags: Any) -> None:
     """Train a dual encoder on files that `mundap data make` wrote.
 
     A run that was stopped, or killed, goes on from its last checkpoint when the same command is given again. With
@@ -49,10 +61,7 @@ def retriever(
     from mundap.training import recipe as recipes
     from mundap.training import retriever as trainer
 
-    overrides = _settings(settings)
-    given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
-    overrides |= {key: value for key, value in given.items() if value}
-    chosen = recipes.load(recipes.Recipe, recipe, overrides)
+    chosen = recipes.load(recipes.Recipe, recipe, _overrides(**flags))
     with _watching() as watch:
         done = trainer.train(chosen, watch)
     _tell(done, as_json)
@@ -64,7 +73,7 @@ def retriever(
 @click.option("-o", "--out", required=True, metavar="DIR", help="The folder of the run.")
 @click.option("--keep", type=click.FloatRange(0, 1), default=0.1, show_default=True,
               help="How often the sentence stays in its passage.")  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of a recipe (repeatable).")
+@_SET
 @shared.JSON
 def ict(index_path: str | None, start: str, out: str, keep: float, settings: tuple[str, ...], as_json: bool) -> None:
     """Pre-train on an index alone: a sentence is the question, the passage it comes from the answer.
@@ -88,25 +97,9 @@ def ict(index_path: str | None, start: str, out: str, keep: float, settings: tup
 
 
 @train.command()
-@click.argument("recipe", required=False, metavar="[RECIPE.toml]")
-@click.option("--train", "train_paths", multiple=True, metavar="FILE", help="What to learn from (repeatable).")
-@click.option("--dev", "dev_paths", multiple=True, metavar="FILE", help="What to validate on (repeatable).")
-@click.option("--start", metavar="DIR", help="The checkpoint to start from: an encoder, or a reader.")
-@click.option("-o", "--out", metavar="DIR", help="The folder of the run: checkpoints, log, model.")
+@_run
 @click.option("--selection-only", is_flag=True, help="Learn to choose passages and nothing else: a reranker.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="Any key of a recipe, such as passages=24 (repeatable).")  # fmt: skip
-@shared.JSON
-def reader(
-    recipe: str | None,
-    train_paths: tuple[str, ...],
-    dev_paths: tuple[str, ...],
-    start: str | None,
-    out: str | None,
-    selection_only: bool,
-    settings: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def reader(recipe: str | None, as_json: bool, selection_only: bool, **flags: Any) -> None:
     """Train a reader: which passage has the answer, and where in it.
 
     Files are those that `mundap data make` writes, SQuAD-shaped ones, or DPR's retrieval results. Everything else is
@@ -121,9 +114,7 @@ def reader(
     from mundap.training import reader as trainer
     from mundap.training import recipe as recipes
 
-    overrides = _settings(settings)
-    given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
-    overrides |= {key: value for key, value in given.items() if value}
+    overrides = _overrides(**flags)
     if selection_only:
         overrides = {"metric": "rank", **overrides, "selection_only": True}
     chosen = recipes.load(recipes.ReaderRecipe, recipe, overrides)
@@ -135,14 +126,16 @@ def reader(
 @train.command()
 @shared.READ
 @click.option("-q", "--questions", required=True, metavar="FILE", help="Questions that the reader was not trained on.")
-@click.option("--reader", "folder", required=True, metavar="DIR", help="The reader; its config is changed.")
+@click.option("--reader", required=True, metavar="DIR", help="The reader; its config is changed.")
+@shared.RANKING
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @shared.JSON
-def confidence(index_path: str | None, questions: str, folder: str, k: int, limit: int | None, as_json: bool) -> None:
+def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **options: Any) -> None:
     """Fit a reader's confidence, and the threshold below which it says nothing, on held-back questions.
 
-    Each question is asked twice, once without the passages that have the answer. Printed figures are cross-fitted.
+    Each question is asked twice, once without the documents that have the answer. Printed figures are cross-fitted.
+    A --ranking or --retrieval-weight that is given here is kept with the reader.
 
     \b
     Example:
@@ -151,7 +144,7 @@ def confidence(index_path: str | None, questions: str, folder: str, k: int, limi
     from mundap.evaluation.answers import Task, fit_confidence
     from mundap.index import locate
 
-    task = Task(questions, index=str(locate.to_read(index_path)), reader=folder, cuts=(k,), limit=limit)
+    task = Task(questions, index=str(locate.to_read(index_path)), cuts=(k,), **options)
     found = fit_confidence(task, lambda items, what, total: shared.counted(items, what, "questions", total))
     if as_json:
         shared.print_json(found)
@@ -160,7 +153,7 @@ def confidence(index_path: str | None, questions: str, folder: str, k: int, limi
             click.echo(f"{name.replace('_', ' ')}: {value}")
 
 
-def _settings(settings: tuple[str, ...]) -> dict[str, Any]:
+def _settings(settings: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for setting in settings:
         key, mark, value = setting.partition("=")

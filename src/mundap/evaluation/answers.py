@@ -1,6 +1,5 @@
 """Measure answers: exact match and F1, of anyone's predictions, of gold passages read, or of an index asked."""
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from mundap import questions as _questions
-from mundap.disk import json_bytes, replacing
+from mundap.disk import apart, disk_errors, json_bytes, replacing
 from mundap.errors import MundapError, UsageError
 from mundap.evaluation import calibration
 from mundap.evaluation.predictions import plain, read_predictions
 from mundap.evaluation.runs import read_run
 from mundap.index.index import Index
+from mundap.models.folder import READER, is_foreign
 from mundap.models.reader import Reader
 from mundap.reader.ask import choose, scores
 from mundap.records import Answer, Context, Hit, Passage, Question, Skipped
@@ -23,6 +23,7 @@ from mundap.text.judge import judge
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
 CUTS = (1, 5, 10)
+_UNANSWERABLE = "marked as unanswerable"  # by SQuAD 2.0, says `mundap.questions`
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class Task:
         cuts: How many passages are read; the last is what the answers are taken from.
         mode: How to search.
         match: How answers are looked for; None: what the questions suggest.
-        removed: Whether to ask again without the passages that have the answer.
+        removed: Whether to ask again without the documents that have the answer.
+        ranking: How spans of different passages are compared; None: the reader's own way.
+        retrieval_weight: How much the retrieval score counts in that; None: as the reader has it.
         limit: How many of the questions.
         seed: Which of them.
         precision: Of the reader's weights.
@@ -56,6 +59,8 @@ class Task:
     mode: Any = None
     match: Mode | None = None
     removed: bool = False
+    ranking: str | None = None
+    retrieval_weight: float | None = None
     limit: int | None = None
     seed: int = 0
     precision: Any = None
@@ -66,6 +71,8 @@ class Task:
             raise UsageError("--predictions is scored as it is: leave out -i, --run, --removed and --out")
         if self.run and self.index:
             raise UsageError("--run is read instead of an index: leave out -i")
+        if self.out:
+            apart(self.out, self.questions, self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class Outcome:
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
         oracle: By number of passages read, whether one of them has the answer.
-        without: Confidence of the best answer when no passage with the answer was to be had.
+        without: The best answer when no document with the answer was to be had.
     """
 
     question: Question
@@ -112,6 +119,11 @@ class Measured:
     threshold: float | None = None
     notes: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+
+    def doubt(self, number: int, what: str) -> None:
+        """Note something that makes figures other than one may expect."""
+        if number:
+            self.notes.append(f"{number:,} {what}")
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as they stand in `--json` output; EM, F1 and the like in percent."""
@@ -170,22 +182,22 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
         task: What to measure.
         counted: Shows progress.
     """
-    asked, skipped = _questions.read_all(task.questions, task.form)
-    asked = [question for question in asked if question.answers]
+    everything, skipped = _questions.read_all(task.questions, task.form)
+    asked = [question for question in everything if question.answers]
     if not asked:
         raise MundapError(f"{task.questions}: no question in it has an answer")
-    if task.limit and task.limit < len(asked):
-        chosen = random.Random(task.seed).sample(range(len(asked)), task.limit)  # noqa: S311
-        asked = [asked[position] for position in sorted(chosen)]
     match = task.match or _questions.choose_match(task.questions, task.form)
-    found = Measured([], match, skipped=[one for one in skipped if one.reason != "marked as unanswerable"])
+    found = Measured([], match, skipped=[one for one in skipped if one.reason != _UNANSWERABLE])
+    found.doubt(len(skipped) - len(found.skipped), "questions are marked as unanswerable: they are left out")
+    found.doubt(len(everything) - len(asked), "questions have no answer: they are left out")
+    asked = _questions.sample(asked, task.limit, task.seed)
     if task.predictions:
         _score(asked, task.predictions, found)
     else:
         _Reading(task, found).all(asked, counted)
     if task.out:
         rows = {row.question.id: row.text for row in found.outcomes}
-        with replacing(Path(task.out)) as file:
+        with disk_errors(Path(task.out)), replacing(Path(task.out)) as file:
             file.write(json_bytes(rows))
     return found
 
@@ -200,8 +212,7 @@ def _score(asked: Sequence[Question], path: str, found: Measured) -> None:
         found.outcomes.append(Outcome(question, text or "", em, overlap))
     if missing == len(asked):
         raise MundapError(f"{path}: no prediction in it is for any of the questions. Are the ids the same?")
-    if missing:
-        found.notes.append(f"{missing:,} questions have no prediction: they count as wrong")
+    found.doubt(missing, "questions have no prediction: they count as wrong")
 
 
 class _Reading:
@@ -210,41 +221,41 @@ class _Reading:
     def __init__(self, task: Task, found: Measured) -> None:
         self._task = task
         self._found = found
-        self._reader = (
-            Reader.from_pretrained(task.reader, precision=task.precision)
-            if task.reader
-            else Reader.from_pretrained(precision=task.precision)
-        )
+        self._reader = Reader.from_pretrained(task.reader or READER, precision=task.precision)
+        self._reader.rank_by(task.ranking, task.retrieval_weight)
         found.threshold = self._reader.config.threshold
         self._cuts = tuple(sorted(set(task.cuts or CUTS)))
         self._open = bool(task.index or task.run)
 
     def all(self, asked: Sequence[Question], counted: Counted) -> None:
-        without = 0
+        without = foreign = 0
         for question, hits in counted(self._passages(asked), "reading", len(asked)):
-            if not hits:
-                without += 1
-                self._found.outcomes.append(Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing()))
-            else:
-                self._found.outcomes.append(self._outcome(question, hits))
-        if without:
-            self._found.notes.append(f"{without:,} questions have no passage to read: they count as wrong")
+            if is_foreign(question.text, self._reader.config.scripts):  # `mundap ask` reads nothing then
+                foreign += 1
+                hits = []
+            without += not hits
+            self._found.outcomes.append(
+                self._outcome(question, hits)
+                if hits
+                else Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing())
+            )
+        self._found.doubt(without - foreign, "questions have no passage to read: they count as wrong")
+        self._found.doubt(foreign, "questions are in a writing that the reader does not know: they count as wrong")
 
     def _nothing(self) -> tuple[dict[int, float], dict[int, bool]]:
         cuts = self._cuts if self._open else ()
         return dict.fromkeys(cuts, 0.0), dict.fromkeys(cuts, False)
 
     def _passages(self, asked: Sequence[Question]) -> Iterator[tuple[Question, list[Hit]]]:
-        deepest = self._cuts[-1]
+        # Enough for as many again when those with the answer are taken away.
+        size = 3 * self._cuts[-1] if self._task.removed else self._cuts[-1]
         if self._task.run:
             known = {plain(result.question.text): result.contexts for result in read_run(self._task.run)}
             for question in asked:
                 contexts = known.get(plain(question.text), ())
-                yield question, [_as_hit(one, place) for place, one in enumerate(contexts[: 2 * deepest], 1)]
+                yield question, [_as_hit(one, place) for place, one in enumerate(contexts[:size], 1)]
         elif self._task.index:
             index = Index(self._task.index)
-            # Enough for as many again when those with the answer are taken away.
-            size = 3 * deepest if self._task.removed else deepest
             for question in asked:
                 yield question, index.search(question.text, size, self._task.mode)
         else:
@@ -254,7 +265,9 @@ class _Reading:
     def _outcome(self, question: Question, hits: list[Hit]) -> Outcome:
         match, deepest = self._found.match, self._cuts[-1]
         right = [has_answer(hit.passage.text, question.answers, match) for hit in hits]
-        others = [number for number, has in enumerate(right) if not has][:deepest] if self._task.removed else []
+        gone = {hit.passage.document for hit, has in zip(hits, right, strict=True) if has}
+        kept = [number for number, hit in enumerate(hits) if hit.passage.document not in gone]
+        others = kept[:deepest] if self._task.removed else []
         needed = sorted({*range(min(deepest, len(hits))), *others})
         read = dict(zip(needed, scores(self._reader, question.text, [hits[n] for n in needed]), strict=True))
 
@@ -289,32 +302,34 @@ def _as_hit(context: Context, place: int) -> Hit:
 def fit_confidence(task: Task, counted: Counted = lambda items, what, total: iter(items)) -> dict[str, Any]:
     """Fit a reader's confidence and threshold on questions it was not trained on, and keep them with it.
 
-    Half of the cases are the questions as they are, half without the passages that have the answer. The figures come
-    from cross-fitting: each case is judged by a curve that was fitted without it.
+    Half of the cases are the questions as they are, half without the documents that have the answer. The figures come
+    from cross-fitting: each question is judged by a curve that was fitted without it. A way of ranking that the task
+    asks for is kept as well.
     """
     from dataclasses import replace
 
-    from mundap.models import folder
     from mundap.reader.answers import FEATURES, confidence
 
-    where = folder.find(task.reader or folder.READER)
+    reader = Reader.from_pretrained(task.reader or READER)
+    reader.rank_by(task.ranking, task.retrieval_weight)
     found = measure(replace(task, removed=True), counted)
-    rows = [(row.features, row.em) for row in found.outcomes if row.features]
-    rows += [(row.without.features, 0.0) for row in found.outcomes if row.without is not None]
-    features, right = np.array([row[0] for row in rows], np.float64), np.array([row[1] for row in rows])
+    rows = [(number, row.features, row.em) for number, row in enumerate(found.outcomes)]
+    rows += [(n, row.without.features, 0.0) for n, row in enumerate(found.outcomes) if row.without is not None]
+    features, right = np.array([row[1] for row in rows], np.float64), np.array([row[2] for row in rows])
     if len(rows) < 50 or right.min() == right.max():
         raise MundapError(f"{len(rows)} cases, {int(right.sum())} of them right: too few to fit a confidence on")
     sure = np.zeros(len(rows))
-    parts = np.random.default_rng(task.seed).permutation(len(rows)) % 5
+    fold = np.random.default_rng(task.seed).permutation(len(found.outcomes)) % 5
+    parts = fold[[row[0] for row in rows]]
     for part in range(5):
         curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
         sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
     curve = dict(calibration.fit(features, right, FEATURES))
     threshold = round(calibration.best_threshold(sure, right), 3)
-    folder.save(replace(folder.ReaderConfig.load(where), confidence=curve, threshold=threshold), where)
+    replace(reader.config, confidence=curve, threshold=threshold).save(reader.folder)
     share, _ = calibration.coverage(sure, right)
     return {
-        "reader": str(where),
+        "reader": str(reader.folder),
         "cases": len(rows),
         "confidence": curve,
         "threshold": threshold,

@@ -1,6 +1,5 @@
 """Measure retrieval: the one place of this room that can ask an index. All else here sees results alone."""
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -236,11 +235,7 @@ class _Job:
         return found
 
     def _sample(self, asked: list[Question]) -> list[Question]:
-        """As many as were wanted, in their order."""
-        if not self._task.limit or self._task.limit >= len(asked):
-            return asked
-        chosen = random.Random(self._task.seed).sample(range(len(asked)), self._task.limit)  # noqa: S311
-        return [asked[position] for position in sorted(chosen)]
+        return _questions.sample(asked, self._task.limit, self._task.seed)
 
     def _asked_in_runs(self) -> list[Question]:
         """The questions of DPR result files: each as often as the file that has it most often."""

@@ -62,8 +62,7 @@ def export(
     Returns:
         For each precision the lowest cosine between our vector and torch's over a few texts.
     """
-    if out.exists() and any(out.iterdir()):
-        raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
+    refuse_full(out)
     roles = {"encoder": "question"}
     if checkpoint.has_two_towers(source):
         roles = {"encoder": "passage", "question": "question"}
@@ -71,10 +70,7 @@ def export(
     networks = {name: checkpoint.TextEncoder(loaded).eval() for name, loaded in towers.items()}
     loaded = towers["encoder"]
     recipe = loaded.recipe
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
-        made = Path(scratch) / "model"
-        made.mkdir()
+    with making(out) as made:
         with quiet():
             for part, network in networks.items():
                 write_fp32(network, made / f"{part}.fp32.onnx")
@@ -99,11 +95,26 @@ def export(
             license=license,
             sha256={path.name: checksum(path) for path in sorted(made.iterdir())},
         ).save(made)
-        parity = {precision: _parity(made, networks, precision) for precision in precisions}
+        return {precision: _parity(made, networks, precision) for precision in precisions}
+
+
+def refuse_full(out: Path) -> None:
+    """Nothing is written over. Said before a checkpoint is read, which takes long."""
+    if out.exists() and any(out.iterdir()):
+        raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
+
+
+@contextlib.contextmanager
+def making(out: Path) -> Iterator[Path]:
+    """A folder to write a model into, which is at its place when the block ends well."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
+        made = Path(scratch) / "model"
+        made.mkdir()
+        yield made
         if out.exists():
             out.rmdir()
         shutil.move(made, out)
-    return parity
 
 
 def write_fp32(

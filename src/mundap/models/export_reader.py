@@ -1,7 +1,5 @@
 """A reader's checkpoint into our model folder (extra `train`)."""
 
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,7 @@ import numpy as np
 import torch
 
 from mundap.disk import checksum
-from mundap.errors import MundapError
-from mundap.models.export import PRECISIONS, quiet, write_fp32, write_int8
+from mundap.models.export import PRECISIONS, making, quiet, refuse_full, write_fp32, write_int8
 from mundap.models.folder import ReaderConfig
 from mundap.models.reader import Reader
 from mundap.models.reader_checkpoint import ReaderCheckpoint, open_reader
@@ -59,16 +56,12 @@ def export_reader(
     Returns:
         For each precision the largest difference of a probability from torch's over a few texts.
     """
-    if out.exists() and any(out.iterdir()):
-        raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
+    refuse_full(out)
     loaded = open_reader(source)
     graph = _Graph(loaded).eval()
     inputs = ("input_ids", "token_type_ids") if graph.typed else ("input_ids",)
     outputs = ("starts", "ends") if loaded.model.selection is None else ("starts", "ends", "selection")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
-        made = Path(scratch) / "model"
-        made.mkdir()
+    with making(out) as made:
         with quiet():
             write_fp32(graph, made / "reader.fp32.onnx", inputs, outputs)
             if "int8" in precisions:
@@ -86,11 +79,7 @@ def export_reader(
             license=license,
             sha256={path.name: checksum(path) for path in sorted(made.iterdir())},
         ).save(made)
-        parity = {precision: _parity(made, graph, precision) for precision in precisions}
-        if out.exists():
-            out.rmdir()
-        shutil.move(made, out)
-    return parity
+        return {precision: _parity(made, graph, precision) for precision in precisions}
 
 
 def _parity(folder: Path, graph: _Graph, precision: Any) -> float:

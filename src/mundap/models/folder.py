@@ -80,7 +80,7 @@ class EncoderConfig:
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
-        save(self, folder)
+        _save(self, folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class ReaderConfig:
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
-        save(self, folder)
+        _save(self, folder)
 
 
 def is_foreign(question: str, scripts: str) -> bool:
@@ -165,8 +165,7 @@ def _load(kind: type[C], folder: Path, wanted: str) -> C:
         raise ModelError(f"{path} is not a model's config ({error}). Export the model again.") from error
 
 
-def save(config: EncoderConfig | ReaderConfig, folder: Path) -> None:
-    """Write a config into a model folder."""
+def _save(config: EncoderConfig | ReaderConfig, folder: Path) -> None:
     text = json.dumps(asdict(config), ensure_ascii=False, indent=2)
     write_atomic(folder / "config.json", (text + "\n").encode())
 
@@ -178,10 +177,8 @@ def shipped() -> list[str]:
 
 def open_config(folder: Path) -> EncoderConfig | ReaderConfig:
     """The config of a model folder of either kind."""
-    try:
-        return ReaderConfig.load(folder)
-    except ModelError:
-        return EncoderConfig.load(folder)
+    is_reader = any(folder.glob("reader.*.onnx"))
+    return ReaderConfig.load(folder) if is_reader else EncoderConfig.load(folder)
 
 
 def find(name: str | Path) -> Path:

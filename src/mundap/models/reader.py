@@ -1,7 +1,7 @@
 """The reader at run time: question and passages into scores for every token and every passage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -49,6 +49,12 @@ class Reader:
     def from_pretrained(cls, name: str | Path = folders.READER, **options: Any) -> Self:
         """Open the shipped reader, or a model folder by path."""
         return cls(folders.find(name), **options)
+
+    def rank_by(self, ranking: str | None = None, retrieval_weight: float | None = None) -> None:
+        """Compare spans of different passages in another way than the reader's own; None changes nothing."""
+        given = {"ranking": ranking, "retrieval_weight": retrieval_weight}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self.config = replace(self.config, **changes)
 
     def read(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Scored]]:
         """For each (title, text) its windows with their scores. What else is read does not change them."""

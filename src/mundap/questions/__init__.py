@@ -1,6 +1,7 @@
 """From files to questions. `read` tells the format by itself; every row is a Question or a reason why not."""
 
 import itertools
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from mundap.records import Question, Skipped
 from mundap.text.answers import Mode, looks_like_pattern
 from mundap.text.scripts import has_hangul, has_unspaced
 
-__all__ = ["FORMATS", "choose_match", "is_table", "match_for", "read", "read_all", "unique"]
+__all__ = ["FORMATS", "choose_match", "is_table", "match_for", "read", "read_all", "sample", "unique"]
 
 Reader = Callable[[SourceFile], Iterator[Question | Skipped]]
 
@@ -65,6 +66,14 @@ def read_all(path: str | Path, form: str | None = None) -> tuple[list[Question],
         reason = f" The first row that was skipped: {skipped[0].source}: {skipped[0].reason}." if skipped else ""
         raise MundapError(f"{path}: no question in it.{reason} The formats are listed in docs/formats.md.")
     return questions, skipped
+
+
+def sample(questions: list[Question], limit: int | None, seed: int = 0) -> list[Question]:
+    """As many of the questions as are wanted, drawn at random, in their order."""
+    if not limit or limit >= len(questions):
+        return questions
+    chosen = random.Random(seed).sample(range(len(questions)), limit)  # noqa: S311
+    return [questions[position] for position in sorted(chosen)]
 
 
 def is_table(path: str | Path) -> bool:

@@ -198,7 +198,7 @@ class ReaderLearner:
 
 
 def _prepared(model: ReaderNetwork, recipe: ReaderRecipe) -> ReaderNetwork:
-    set_dropout(model.network, recipe.dropout)
+    set_dropout(model.network, recipe.dropout, recipe.attention_dropout)
     if recipe.recompute:
         model.network.gradient_checkpointing_enable()
     return model

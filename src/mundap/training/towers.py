@@ -13,6 +13,7 @@ try:
 except ImportError as error:
     raise ExtraMissing("training", "train") from error
 
+_QUERIES = ("query", "q", "q_lin", "q_proj", "Wqkv")  # by one of these an attention is known
 _WASTE = 0.15  # of the tokens of a chunk may be padding
 _LEAST = 8  # texts in a chunk, whatever their lengths
 
@@ -101,7 +102,7 @@ def build(recipe: Recipe) -> tuple[DualEncoder, Any]:
 def _tower(folder: Path, role: str, recipe: Recipe) -> Tower:
     loaded = checkpoint.open_checkpoint(folder, role, "sdpa")
     network = loaded.network
-    set_dropout(network, recipe.dropout)
+    set_dropout(network, recipe.dropout, recipe.attention_dropout)
     if recipe.recompute:
         network.gradient_checkpointing_enable()
     length = recipe.passage_length if recipe.towers == "shared" or role == "passage" else recipe.question_length
@@ -114,17 +115,20 @@ def _tower(folder: Path, role: str, recipe: Recipe) -> Tower:
     return Tower(loaded)
 
 
-def set_dropout(network: Any, share: float) -> None:
-    """Another dropout than the checkpoint's own; a negative one changes nothing."""
-    if share < 0:
-        return
+def set_dropout(network: Any, share: float, in_attention: float) -> None:
+    """Another dropout than the checkpoint's own. Inside of the attention a negative one is as that outside."""
+    in_attention = share if in_attention < 0 else in_attention
+    attention = [module for module in network.modules() if any(hasattr(module, name) for name in _QUERIES)]
+    own = {id(part) for module in attention for part in module.children() if isinstance(part, nn.Dropout)}
     for module in network.modules():
         if isinstance(module, nn.Dropout):
-            module.p = share
+            wanted = in_attention if id(module) in own else share
+            module.p = module.p if wanted < 0 else wanted
+    for module in attention:
         # The attention of newer transformers keeps its own number and asks no module.
         for name in ("attention_dropout", "dropout_prob"):
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, share)
+            if isinstance(getattr(module, name, None), float) and in_attention >= 0:
+                setattr(module, name, in_attention)
 
 
 def save(model: DualEncoder, folder: Path) -> None:
