@@ -38,6 +38,7 @@ def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--words", type=int, help="The most words in a passage. [default: 100]")
 @click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
 @click.option("--sentences/--no-sentences", default=None, help="End passages where sentences end. [default: no]")
+@click.option("--chunks", type=int, help="The most passages of a document, such as 4 with --words 350. [default: all]")
 @click.option("--language", metavar="CODE", help="Language of the stemmer: en, de, fr, es … [default: en]. Korean, "
               "Japanese and Chinese are recognised by themselves.")  # fmt: skip
 @click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: retriever]")

@@ -68,6 +68,49 @@ def retriever(recipe: str | None, as_json: bool, **flags: Any) -> None:
 
 
 @train.command()
+@_run
+@click.option("-i", "--index", "index_path", metavar="DIR", help="The corpus: an index, with or without vectors.")
+@click.option("--only", type=click.Choice(["trainer", "inferencer"]),
+              help="One of the two processes; the other is started elsewhere.")  # fmt: skip
+@click.option("--device", default="", metavar="DEVICE", help="Of the inferencer, such as cuda:1.")
+def ance(
+    recipe: str | None, as_json: bool, index_path: str | None, only: str | None, device: str, **flags: Any
+) -> None:
+    """Train a dual encoder with negatives from the whole corpus, found with the model in training (ANCE).
+
+    A trainer and an inferencer run side by side. The inferencer takes the newest weights, encodes corpus and
+    questions, and publishes the nearest wrong passages; the trainer goes over to them at its next batch and never
+    waits. Either may be killed and started again. Several inferencers, on this machine or on others that see the same
+    folder, share the work. With `synchronous=true` one process stops to refresh, and the same run comes out each time.
+
+    \b
+    Examples:
+      mundap train ance recipe.toml
+      mundap train ance --train train.jsonl --dev dev.jsonl -i my-index --start ./bert-base -o run --set refresh=200
+      mundap train ance recipe.toml --only trainer
+      mundap train ance recipe.toml --only inferencer --device cuda:1
+    """
+    from mundap.training import recipe as recipes
+    from mundap.training.ance import run
+
+    overrides = _overrides(**flags)
+    chosen = recipes.load(recipes.AnceRecipe, recipe, overrides | ({"index": index_path} if index_path else {}))
+    if only == "inferencer":
+        run.infer(chosen, device, _told)
+        return
+    with _watching() as watch:
+        done = run.train(chosen, watch, alone=only == "trainer")
+    _tell(done, as_json)
+
+
+def _told(now: Any) -> None:
+    import sys
+
+    if sys.stderr.isatty():
+        click.echo(f"negatives for batch {now.step:,}: {now.what} ({now.done:,} of {now.total:,})", err=True)
+
+
+@train.command()
 @shared.READ
 @click.option("--start", required=True, metavar="DIR", help="The checkpoint to start from.")
 @click.option("-o", "--out", required=True, metavar="DIR", help="The folder of the run.")
@@ -201,7 +244,9 @@ def _watching() -> Iterator[Any]:
 
         def watch(now: Any) -> None:
             speed = f"{now.examples_per_second:.1f} examples/s"
-            state = f"loss {now.loss:.3f}, rank {now.rank:.1f}, rate {now.rate:.1e}, {speed}"
+            state = f"loss {now.seen.loss:.3f}, rank {now.seen.rank:.1f}, rate {now.rate:.1e}, {speed}"
+            if now.seen.stale is not None:
+                state += f", negatives {now.seen.stale} batches old"
             bar.update(task, completed=now.step, total=now.steps, state=state)
 
         yield watch

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from mundap.errors import UsageError
 from mundap.text.scripts import UNSPACED
@@ -30,20 +31,28 @@ class Splitter:
         overlap: How many words a passage repeats from the one before it.
         sentences: End passages where sentences end, as far as their length allows. Text without spaces
             between words is always cut this way.
+        chunks: The most passages of a document, the rest of it being left out; 0 for no limit. 1 is what ANCE calls
+            FirstP, 4 its MaxP.
     """
 
     words: int = 100
     overlap: int = 0
     sentences: bool = False
+    chunks: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.words <= 10_000:
             raise UsageError(f"passages of {self.words} words: choose between 1 and 10000")
         if not 0 <= self.overlap < self.words:
             raise UsageError(f"an overlap of {self.overlap} words must be smaller than {self.words}")
+        if self.chunks < 0:
+            raise UsageError(f"{self.chunks} chunks: choose 1 or more, or 0 for all of a document")
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield (start, end) of every passage, in code points; all words of the text are covered."""
+        """Yield (start, end) of every passage, in code points; without a limit all words of the text are covered."""
+        return islice(self._all(text), self.chunks or None)
+
+    def _all(self, text: str) -> Iterator[Span]:
         if self.sentences or _RUN_OF_UNSPACED.search(text):
             yield from self._by_sentence(text)
         elif self.overlap or _NEEDS_CARE.search(text):

@@ -34,6 +34,7 @@ class Options:
         words: The most words in a passage.
         overlap: Words repeated from the passage before.
         sentences: End passages where sentences end.
+        chunks: The most passages of a document. If given, rows that are passages already are cut too.
         language: The language of the stemmer.
         model: A shipped model's name or a model folder; `none` makes an index for BM25 alone.
         dense: `auto`, `exact`, `ivf` or `hnsw`.
@@ -44,6 +45,7 @@ class Options:
     words: int | None = None
     overlap: int | None = None
     sentences: bool | None = None
+    chunks: int | None = None
     language: str | None = None
     model: str | None = None
     dense: str | None = None
@@ -164,13 +166,13 @@ def _settings(out: Path, options: Options, fresh: bool) -> Settings:
     dense.kind_for(options.dense or "auto", 0)
     given = {
         name: value
-        for name in ("words", "overlap", "sentences", "language", "dense")
+        for name in ("words", "overlap", "sentences", "chunks", "language", "dense")
         if (value := getattr(options, name)) is not None
     }
     if existing is None or fresh:
         model = _model(options.model or models.DEFAULT)
         made = replace(Settings(hangul=best_hangul()), **given, **model)
-        Splitter(made.words, made.overlap, made.sentences)  # raises on nonsense
+        splitter(made)  # raises on nonsense
         return made
     if options.model is not None:
         given |= _model(options.model)
@@ -181,6 +183,11 @@ def _settings(out: Path, options: Options, fresh: bool) -> Settings:
                 "Leave the option out, choose another -o, or rebuild with --fresh."
             )
     return existing
+
+
+def splitter(settings: Settings) -> Splitter:
+    """What cuts the documents of an index."""
+    return Splitter(settings.words, settings.overlap, settings.sentences, settings.chunks)
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -265,7 +272,7 @@ class _Ingest:
         settings = writer.manifest.settings
         self.writer = writer
         self.options = options
-        self.splitter = Splitter(settings.words, settings.overlap, settings.sentences)
+        self.splitter = splitter(settings)
         self.report = Report()
         self.progress = Progress()
         self._watch = watch
@@ -355,7 +362,7 @@ class _Ingest:
         with disk_errors(self.writer.root):
             for document in self._unique(file, batch):
                 spans: Iterable[tuple[int, int]] = [(0, len(document.text))]
-                if not document.whole:
+                if not document.whole or self.splitter.chunks:
                     spans = list(self.splitter.spans(document.text)) or spans
                 added += self.writer.add(document, spans)
         self.report.added += added

@@ -53,6 +53,7 @@ class Settings:
         words: The most words in a passage.
         overlap: Words repeated from the passage before.
         sentences: Whether passages end where sentences do.
+        chunks: The most passages of a document; 0 for all.
         language: The language of the stemmer and the stop words, a two-letter code.
         hangul: How Korean is analysed: `kiwi` (morphemes) or `bigrams`.
         model: The encoder's name or folder; empty for an index without vectors.
@@ -64,6 +65,7 @@ class Settings:
     words: int = 100
     overlap: int = 0
     sentences: bool = False
+    chunks: int = 0
     language: str = "en"
     hangul: str = "bigrams"
     model: str = ""

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from mundap.documents.split import Splitter
 from mundap.errors import MundapError
 from mundap.questions import match_for
 from mundap.records import Context, Example, Skipped
@@ -120,7 +121,8 @@ class Batch:
 
     Attributes:
         questions: Token ids of this process's questions.
-        passages: Token ids of this process's passages: its positives, then its negatives.
+        passages: Token ids of this process's passages: its positives, then its negatives; of each all chunks.
+        owners: For every chunk of the whole batch the number of its passage.
         targets: For every question of the whole batch the number of its positive among all passages.
         left_out: Questions x passages of the whole batch: True where a passage is no negative.
         epoch: Counted from 0.
@@ -129,6 +131,7 @@ class Batch:
 
     questions: list[list[int]]
     passages: list[list[int]]
+    owners: np.ndarray
     targets: np.ndarray
     left_out: np.ndarray
     epoch: int
@@ -268,9 +271,11 @@ class Batches(Stream[Batch]):
             if rank == self._rank:
                 mine = range(begin, len(columns))
         own = range(self._rank * share, (self._rank + 1) * share)
+        cut = [self._tokenize.chunks(column.text) for column in columns]
         return Batch(
             self._tokenize.questions([examples[row].question.text for row in own]),
-            self._tokenize.passages([(columns[n].title, columns[n].text) for n in mine]),
+            self._tokenize.passages([(columns[n].title, text) for n in mine for text in cut[n]]),
+            np.repeat(np.arange(len(columns)), list(map(len, cut))),
             targets,
             left_out(examples, columns, owners, targets, self._recipe, [self._sets[a].match for a, _ in places]),
             epoch,
@@ -322,7 +327,11 @@ class Tokens:
         self._raw = tokenizer.backend_tokenizer
         self._raw.no_padding()
         self._lengths = recipe.question_length, recipe.passage_length
+        self._splitter = Splitter(recipe.chunk_words, chunks=recipe.chunks) if recipe.chunks > 1 else None
         self.pad = int(tokenizer.pad_token_id or 0)
+        self._raw.no_truncation()
+        whole = f"{self._raw.to_str()} {self._lengths}"
+        self.fingerprint = hashlib.sha256(whole.encode()).hexdigest()  # of all that turns a text into ids
         self._lock = threading.Lock()
 
     def questions(self, texts: Sequence[str]) -> list[list[int]]:
@@ -332,6 +341,11 @@ class Tokens:
     def passages(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
         """Token ids of (title, text) pairs."""
         return self._encode([(title, text) if title else text for title, text in pairs], self._lengths[1])
+
+    def chunks(self, text: str) -> list[str]:
+        """The texts of which a passage's vectors are made; most often that is the passage itself."""
+        spans = list(self._splitter.spans(text)) if self._splitter else []
+        return [text[start:end] for start, end in spans] or [text]
 
     def _encode(self, texts: Sequence[Any], length: int) -> list[list[int]]:
         with self._lock:

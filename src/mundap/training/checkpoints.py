@@ -54,6 +54,11 @@ def save(folder: Path, step: int, model: Any, optimizer: Any, chance: Any, facts
         shutil.rmtree(old, ignore_errors=True)
 
 
+def steps(folder: Path) -> list[int]:
+    """The steps whose checkpoints are there, ascending."""
+    return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
+
+
 def newest(folder: Path) -> Path | None:
     """The last checkpoint that is whole."""
     for path in sorted(folder.glob("step-*"), reverse=True):

@@ -68,6 +68,7 @@ class JointLearner(ReaderLearner):
         return Batch(
             self._tokens.questions([group.question.text for group in groups]),
             self._tokens.passages([(one.title, one.text) for one in columns]),
+            np.arange(len(columns)),
             targets,
             left_out(examples, columns, owners, targets, self._pair, [group.match for group in groups]),
             0,

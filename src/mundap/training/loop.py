@@ -31,10 +31,15 @@ Figures = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a step saw: the mean loss, and the mean rank of the positive among the passages it competes with."""
+    """What a step saw: the mean loss, and the mean rank of the positive among the passages it competes with.
+
+    Attributes:
+        stale: With ANCE, how many batches ago the model was that the negatives were found with.
+    """
 
     loss: float
     rank: float
+    stale: int | None = None
 
 
 class Learner(Protocol):
@@ -71,8 +76,7 @@ class Progress:
 
     step: int
     steps: int
-    loss: float
-    rank: float
+    seen: Seen
     rate: float
     examples_per_second: float
 
@@ -222,14 +226,15 @@ class _Loop:
         stream = self.learner.since(self.number * self.recipe.accumulate)
         examples = 0
         while self.number < self.steps and not self.done.stopped:
-            loss, rank, count = self._optimize(stream)
+            seen, count = self._optimize(stream)
             self.number += 1
             examples += count
             now = time.monotonic()
             speed = examples / max(now - seen_at, 1e-9)
-            self._note({"step": self.number, "loss": loss, "rank": rank, "rate": self._rate(self.number - 1),
-                        "examples_per_second": round(speed, 2)})  # fmt: skip
-            self.watch(Progress(self.number, self.steps, loss, rank, self._rate(self.number - 1), speed))
+            age = {} if seen.stale is None else {"stale": seen.stale}
+            self._note({"step": self.number, "loss": seen.loss, "rank": seen.rank, "rate": self._rate(self.number - 1),
+                        "examples_per_second": round(speed, 2), **age})  # fmt: skip
+            self.watch(Progress(self.number, self.steps, seen, self._rate(self.number - 1), speed))
             if self.recipe.dev and (self.number % every == 0 or self.number == self.steps):
                 self._validate()
             due = self.processes.agree(float(now - saved > 60 * self.recipe.checkpoint))
@@ -239,21 +244,20 @@ class _Loop:
         stream.close()
         return self._finish(started)
 
-    def _optimize(self, stream: Any) -> tuple[float, float, int]:
-        """One step of the optimizer over one or more batches."""
+    def _optimize(self, stream: Any) -> tuple[Seen, int]:
+        """One step of the optimizer over one or more batches, and how many examples they had."""
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.number)
-        losses, ranks, count = [], [], 0
+        every: list[Seen] = []
+        count = 0
         for _ in range(self.recipe.accumulate):
             batch = next(stream)
             scale = 1 / self.recipe.accumulate
             if self.scaler:
                 scale *= self.scaler.get_scale()
-            seen = self.learner.backward(batch, scale)
-            losses.append(seen.loss)
-            ranks.append(seen.rank)
+            every.append(self.learner.backward(batch, scale))
             count += batch.examples
-        loss = sum(losses) / len(losses)
+        loss, rank = (sum(values) / len(every) for values in zip(*((one.loss, one.rank) for one in every), strict=True))
         if not math.isfinite(loss):
             raise MundapError(
                 f"the loss is {loss} at step {self.number + 1}: training has gone wrong. The last good checkpoint is "
@@ -269,7 +273,7 @@ class _Loop:
         else:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return loss, sum(ranks) / len(ranks), count
+        return Seen(loss, rank, every[-1].stale), count
 
     def _rate(self, step: int) -> float:
         """Up in a line, then down in a line."""

@@ -131,6 +131,9 @@ class Recipe(Run):
         hard: Hard negatives a question, drawn anew each epoch.
         random: Random negatives a question, from the example's own list.
         mask: Leave out negatives of the batch that are the positive, or contain the answer.
+        chunks: Vectors of a passage: 1 for its first `passage_length` tokens (FirstP), 4 for up to four chunks, the
+            best of which counts (MaxP). The same as `mundap index --words … --chunks …`.
+        chunk_words: Words of a chunk, where there are several.
         metric: What decides which checkpoint is best: `nll`, `rank`, or `top1`, `top5`, `top20`.
     """
 
@@ -147,6 +150,8 @@ class Recipe(Run):
     hard: int = 1
     random: int = 0
     mask: bool = True
+    chunks: int = 1
+    chunk_words: int = 350
     metric: Literal["nll", "rank", "top1", "top5", "top20"] = "rank"
 
     def __post_init__(self) -> None:
@@ -155,8 +160,54 @@ class Recipe(Run):
             raise UsageError(f"temperature = {self.temperature}: it must be greater than 0")
         if self.freeze and self.towers == "shared":
             raise UsageError("freeze needs two towers: a frozen shared network would not learn at all")
+        if self.chunks < 1 or self.chunk_words < 1:
+            raise UsageError("chunks and chunk_words are at least 1")
         if not self.in_batch and not self.hard and not self.random:
             raise UsageError("no negatives: set in_batch, hard or random")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnceRecipe(Recipe):
+    """How a dual encoder is trained with negatives from the whole corpus. `hard` of them go with each question.
+
+    Attributes:
+        index: The corpus.
+        refresh: Batches between two sets of weights that are handed to the inferencer.
+        synchronous: Stop, refresh, go on: slower, and the same run each time.
+        own: Batches with the examples' own hard negatives first: a warm-up.
+        depth: Passages searched for each question.
+        sampling: Negatives are drawn from all of those (`uniform`), from a `window` of ranks, or from those that come
+            within a `margin` of the positive's score.
+        first: The best rank of the window.
+        last: The worst.
+        gap: How far a score may be below the positive's, for `margin`.
+        search: `exact`, `ivf`, or `auto` by size.
+        shard: Passages that are encoded and kept together.
+    """
+
+    index: str = ""
+    refresh: int = 100
+    synchronous: bool = False
+    own: int = 0
+    depth: int = 200
+    sampling: Literal["uniform", "window", "margin"] = "uniform"
+    first: int = 1
+    last: int = 200
+    gap: float = 0.0
+    search: Literal["auto", "exact", "ivf"] = "auto"
+    shard: int = 50_000
+
+    def __post_init__(self) -> None:
+        Recipe.__post_init__(self)
+        for name in ("refresh", "depth", "shard", "hard", "first"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} = {getattr(self, name)}: at least 1")
+        if not self.first <= self.last <= self.depth and self.sampling == "window":
+            raise UsageError(
+                f"a window from rank {self.first} to {self.last} is not within the {self.depth} searched for"
+            )
+        if self.own < 0 or self.gap < 0:
+            raise UsageError("own and gap are at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +286,7 @@ def load(kind: type[R], path: str | Path | None, overrides: Mapping[str, Any] | 
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: {error}") from None
     values = _checked(facts, str(path), base, kind)
-    for key in ("start", "passage_start", "retriever", "out"):
+    for key in ("start", "passage_start", "retriever", "index", "out"):
         if values.get(key):
             values[key] = _resolved(values[key], base)
     # Together, for what is wrong in the file may be put right by a flag.

@@ -19,38 +19,47 @@ def train(recipe: Recipe, watch: Watcher = lambda progress: None) -> Trained:
     Raises:
         MundapError: The loss is no number any more; the last good checkpoint is kept.
     """
-    return loop.run(recipe, lambda processes, scratch: _Retriever(recipe, processes, scratch), watch)
+    return loop.run(recipe, lambda processes, scratch: Retriever(recipe, processes, scratch), watch)
 
 
-class _Retriever:
+class Retriever:
+    """Questions and passages into vectors, learnt from examples."""
+
     def __init__(self, recipe: Recipe, processes: Processes, scratch: Path) -> None:
         self._recipe = recipe
         self._processes = processes
-        sets = [ExampleFile(one, scratch) for one in recipe.train]
+        self._sets = [ExampleFile(one, scratch) for one in recipe.train]
         self._dev = [dev_set(ExampleFile(one, scratch), recipe.dev_limit) for one in recipe.dev]
         self.model, tokenizer = towers.build(recipe)
         self._tokens = Tokens(tokenizer, recipe)
-        self._batches = Batches(sets, recipe, self._tokens, processes.rank, processes.world)
+        self._batches = Batches(self._sets, recipe, self._tokens, processes.rank, processes.world)
         self._step = Step(self.model, recipe, processes, self._tokens.pad)
 
     @property
     def an_epoch(self) -> int:
+        """Batches in an epoch."""
         return self._batches.an_epoch
 
     def since(self, step: int) -> Generator[Batch]:
+        """Batches from a step on, for ever."""
         return self._batches.since(step)
 
     def backward(self, batch: Batch, scale: float) -> Seen:
+        """Add the gradient of a batch."""
         return self._step.backward(batch, scale)
 
     def validate(self) -> Figures:
+        """For each dev set, and over all: nll, rank, top-k."""
         return validate(self.model, self._dev, self._tokens, self._recipe, self._processes)
 
     def score(self, figures: Figures) -> float:
+        """More is better."""
         return score(figures, self._recipe)
 
     def at_start(self) -> Any:
+        """The model before training."""
         return towers.build(self._recipe)[0]
 
     def save(self, folder: Path) -> None:
+        """Write the encoder, or the pair of them."""
         towers.save(self.model, folder)

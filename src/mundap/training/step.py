@@ -40,7 +40,8 @@ class Step:
         ]
         every = [self._processes.gather(side.vectors.detach()) for side in sides]
         leaves = [vectors.float().requires_grad_() for vectors in every]
-        scores = self._model.scores(*leaves)
+        owners = torch.from_numpy(batch.owners).to(leaves[0].device)
+        scores = self._model.scores(leaves[0], leaves[1], owners)
         targets = torch.from_numpy(batch.targets).to(scores.device)
         left_out = torch.from_numpy(batch.left_out).to(scores.device)
         if self._recipe.loss == "triplet":

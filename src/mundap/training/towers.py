@@ -61,15 +61,28 @@ class DualEncoder(nn.Module):
         """Whether one network serves both."""
         return self.question is self.passage
 
-    def scores(self, questions: Any, passages: Any) -> Any:
-        """The similarity of every question with every passage, over the temperature."""
+    def scores(self, questions: Any, chunks: Any, owners: Any | None = None) -> Any:
+        """The similarity of every question with every passage, over the temperature.
+
+        Args:
+            questions: Vectors.
+            chunks: Vectors of passages, or of their chunks.
+            owners: The number of each chunk's passage, ascending; of a passage the best chunk counts.
+        """
+        scores = self._similarities(questions, chunks) / self.temperature
+        if owners is None or len(owners) == 0 or int(owners[-1]) + 1 == len(owners):
+            return scores
+        best = scores.new_full((len(scores), int(owners[-1]) + 1), -torch.inf)
+        return best.scatter_reduce(1, owners.expand(len(scores), -1), scores, "amax")
+
+    def _similarities(self, questions: Any, passages: Any) -> Any:
         if self.similarity == "cosine":
             questions, passages = (nn.functional.normalize(part, dim=-1) for part in (questions, passages))
         scores = questions @ passages.T
         if self.similarity == "l2":
             lengths = (questions**2).sum(1, keepdim=True) + (passages**2).sum(1)
             scores = 2 * scores - lengths
-        return scores / self.temperature
+        return scores
 
 
 def build(recipe: Recipe) -> tuple[DualEncoder, Any]:

@@ -77,10 +77,13 @@ def validate(
 
 def _figures(model: DualEncoder, one: DevSet, tokens: Tokens, processes: Processes) -> dict[str, float]:
     questions = encode(model.question, tokens.questions(one.questions), tokens.pad, processes)
-    passages = encode(model.passage, tokens.passages(one.passages), tokens.pad, processes)
+    cut = [tokens.chunks(text) for _, text in one.passages]
+    texts = [(title, text) for (title, _), parts in zip(one.passages, cut, strict=True) for text in parts]
+    passages = encode(model.passage, tokens.passages(texts), tokens.pad, processes)
+    owners = torch.arange(len(cut)).repeat_interleave(torch.tensor(list(map(len, cut)))).to(passages.device)
     ranks, likelihoods = [], []
     for start in range(0, len(questions), _BATCH):
-        scores = model.scores(questions[start : start + _BATCH], passages)
+        scores = model.scores(questions[start : start + _BATCH], passages, owners)
         right = one.right[start : start + _BATCH]
         best = torch.tensor([numbers[0] for numbers in right], device=scores.device)
         rows = torch.arange(len(scores), device=scores.device)

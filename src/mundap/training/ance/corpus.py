@@ -1,0 +1,116 @@
+"""The corpus of an ANCE run, cut into shards: the passages of an index, or, for MaxP, its documents."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from mundap.disk import disk_errors, replacing
+from mundap.errors import UsageError
+from mundap.index import locate
+from mundap.index.corpus import Corpus
+from mundap.index.manifest import Manifest
+from mundap.index.segment import Segment
+from mundap.records import Context
+from mundap.training.batches import Tokens
+from mundap.training.recipe import AnceRecipe
+
+_REMEMBERED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Rows of a segment. Segments never change, so neither does the text of a shard."""
+
+    segment: Segment
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """Unique in its index."""
+        return f"{self.segment.entry.name}-{self.start:09d}"
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The passage numbers of its rows."""
+        return self.segment.numbers_at(range(self.start, self.stop))
+
+
+class ShardedCorpus:
+    """An index as a source of texts, opened once.
+
+    Args:
+        recipe: Which index, how it is cut into shards, and how long its texts are.
+
+    Raises:
+        UsageError: The index is empty, or cut in another way than the recipe says.
+    """
+
+    def __init__(self, recipe: AnceRecipe) -> None:
+        path = locate.to_read(recipe.index or None)
+        manifest = Manifest.load(path)
+        self.corpus = Corpus(path, manifest)
+        self.generation = manifest.generation
+        self.by_document = recipe.chunks > 1
+        settings = manifest.settings
+        if not len(self.corpus):
+            raise UsageError(f"the index in {path} is empty: there are no negatives in it")
+        if self.by_document and (settings.words, settings.chunks) != (recipe.chunk_words, recipe.chunks):
+            raise UsageError(
+                f"the index in {path} is cut otherwise than chunks = {recipe.chunks} of {recipe.chunk_words} words. "
+                f"Build it with `mundap index --words {recipe.chunk_words} --chunks {recipe.chunks}`."
+            )
+        self.shards = [shard for segment in self.corpus.segments for shard in _cut(segment, recipe.shard)]
+        self.context = lru_cache(_REMEMBERED)(self._context)
+
+    def _context(self, number: int) -> Context:
+        """The passage with a number, or, for MaxP, the document whose first passage has it."""
+        passage = self.corpus.passages_at(np.array([number], np.uint64))[0]
+        if not self.by_document:
+            return Context(passage.id, passage.title, passage.text)
+        place = self.corpus.find_document(passage.document)
+        if place is None:
+            return Context(passage.document, passage.title, passage.text)
+        rows = place[0].passage_rows(place[1])
+        whole = place[0].document(place[1]).text
+        ends = place[0].passages["end"][rows.stop - 1]
+        return Context(passage.document, passage.title, whole[passage.start : int(ends)])
+
+    def rows(self, shard: Shard) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows of a shard are alive, and whose they are: a passage number each, ascending."""
+        numbers = shard.numbers
+        living = np.flatnonzero(self.corpus.alive(numbers))
+        owners = self.corpus.document_owners(numbers[living]) if self.by_document else numbers[living]
+        return living, owners.astype(np.int64)
+
+    def token_ids(self, shard: Shard, tokens: Tokens, folder: Path) -> list[np.ndarray]:
+        """The token ids of every row, made once and kept for as long as the text and the tokenizer stay the same."""
+        sums = {Path(file.path).name: file.sha256 for file in shard.segment.entry.files}
+        key = (sums["strings.bin"], sums["passages.bin"], shard.start, shard.stop, tokens.fingerprint)
+        path = folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
+        if not path.exists():
+            passages = shard.segment.passages_at(np.arange(shard.start, shard.stop))
+            ids = tokens.passages([(passage.title, passage.text) for passage in passages])
+            lengths = np.array(list(map(len, ids)), np.int32)
+            flat = np.concatenate([np.array([len(ids)], np.int32), lengths, *(np.array(one, np.int32) for one in ids)])
+            with disk_errors(folder), replacing(path) as file:
+                np.save(file, flat)
+        flat = np.load(path, mmap_mode="r")
+        count = int(flat[0])
+        return np.split(flat[1 + count :], np.cumsum(flat[1 : 1 + count])[:-1])
+
+
+def _cut(segment: Segment, size: int) -> list[Shard]:
+    """Shards of about a size; no document is in two of them."""
+    shards, start = [], 0
+    while start < len(segment):
+        stop = start + size
+        if stop < len(segment):
+            stop = segment.passage_rows(int(segment.passages["document"][stop - 1])).stop
+        stop = min(stop, len(segment))
+        shards.append(Shard(segment, start, stop))
+        start = stop
+    return shards

@@ -1,0 +1,158 @@
+"""The folder in which trainer and inferencers meet. What has its final name in it is whole.
+
+    weights/step-00000100.safetensors   the model after so many batches, by the trainer
+    rounds/step-00000100/               vectors made with it so far, by the inferencers
+    negatives/step-00000100/            what was found with them: published by one rename
+    tokens/                             token ids of the corpus, which stay the same from round to round
+    finished                            the trainer needs no more
+
+Nobody waits for anybody. A claim is a lock that the system takes back from a process that dies.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mundap.disk import checksum, disk_errors, sync_file, sync_folder, write_atomic
+from mundap.training import checkpoints
+
+_NAME = re.compile(r"step-(\d{8})(?:\.safetensors)?")
+_KEPT = 2
+_STATE = "state.json"
+
+
+class Meeting:
+    """The folder of one ANCE run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tokens = folder / "tokens"
+        self._weights = folder / "weights"
+        self._rounds = folder / "rounds"
+        self._negatives = folder / "negatives"
+        with disk_errors(folder):
+            for part in (self.tokens, self._weights, self._rounds, self._negatives):
+                part.mkdir(parents=True, exist_ok=True)
+
+    def begin(self, step: int) -> None:
+        """The trainer (re)starts at a step: weights of a later one belong to a run that was lost."""
+        (self.folder / "finished").unlink(missing_ok=True)
+        for later in _steps(self._weights):
+            if later > step:
+                self._weights_at(later).unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Tell the inferencers that no more negatives are needed."""
+        write_atomic(self.folder / "finished", b"")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the trainer is done."""
+        return (self.folder / "finished").exists()
+
+    def put_weights(self, step: int, model: Any) -> None:
+        """Hand over the model as it is now."""
+        if not self._weights_at(step).exists():
+            checkpoints.save_weights(self._weights_at(step), model)
+
+    def load_weights(self, step: int, model: Any) -> None:
+        """Take over the model as it was at a step."""
+        checkpoints.load_weights(self._weights_at(step), model)
+
+    def has_weights(self, step: int) -> bool:
+        """Whether the model of a step is here."""
+        return self._weights_at(step).exists()
+
+    def next_round(self) -> int | None:
+        """The round to work on: one that is under way, or a new one with the newest weights if they are unused."""
+        with self.claim(self._rounds / "choice.lock", wait=True):
+            done = self.published()
+            under_way = [step for step in _steps(self._rounds) if step not in done and self.has_weights(step)]
+            if under_way:
+                return under_way[-1]
+            newest = _steps(self._weights)[-1:]
+            if not newest or newest[0] in done:
+                return None
+            with disk_errors(self._rounds):
+                self.round(newest[0]).mkdir(exist_ok=True)
+            return newest[0]
+
+    def round(self, step: int) -> Path:
+        """The folder of a round's vectors."""
+        return self._rounds / f"step-{step:08d}"
+
+    @contextlib.contextmanager
+    def claim(self, path: Path, wait: bool = False) -> Iterator[bool]:
+        """Whether this process, and no other, is to do something."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                mine = True
+            except BlockingIOError:
+                mine = False
+            yield mine
+        finally:
+            os.close(descriptor)  # gives the lock back
+
+    def published(self) -> list[int]:
+        """The steps whose negatives are here, ascending."""
+        return _steps(self._negatives)
+
+    def publish(self, step: int, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> None:
+        """Make a round's negatives visible, all at once, and take away what they replace."""
+        made = self._negatives / f".step-{step:08d}.tmp"
+        final = self._negatives / f"step-{step:08d}"
+        with disk_errors(self._negatives):
+            shutil.rmtree(made, ignore_errors=True)  # of a process that died in the middle
+            made.mkdir()
+            for name, array in arrays.items():
+                np.save(made / f"{name}.npy", array)
+                sync_file(made / f"{name}.npy")
+            sums = {path.name: checksum(path) for path in sorted(made.iterdir())}
+            write_atomic(made / _STATE, json.dumps({"step": step, "sha256": sums, **facts}).encode())
+            made.rename(final)
+            sync_folder(self._negatives)
+        shutil.rmtree(self.round(step), ignore_errors=True)
+
+    def open_negatives(self, step: int) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """What was published for a step, memory-mapped; None if it is not, or no more, whole."""
+        folder = self._negatives / f"step-{step:08d}"
+        try:
+            facts = json.loads((folder / _STATE).read_text())
+            if any(checksum(folder / name) != wanted for name, wanted in facts["sha256"].items()):
+                return None
+            return {Path(name).stem: np.load(folder / name, mmap_mode="r") for name in facts["sha256"]}, facts
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def sweep(self, needed: int | None = None) -> None:
+        """Take away old generations. The newest stay, and those from `needed` on."""
+        published = self.published()
+        for step in published[:-_KEPT]:
+            if needed is None or step < needed:
+                shutil.rmtree(self._negatives / f"step-{step:08d}", ignore_errors=True)
+        for step in _steps(self._rounds):
+            if published and step < published[-1]:
+                shutil.rmtree(self.round(step), ignore_errors=True)
+        under_way = set(_steps(self._rounds))
+        for step in _steps(self._weights)[:-_KEPT]:
+            if step not in under_way and (needed is None or step < needed):
+                self._weights_at(step).unlink(missing_ok=True)
+
+    def _weights_at(self, step: int) -> Path:
+        return self._weights / f"step-{step:08d}.safetensors"
+
+
+def _steps(folder: Path) -> list[int]:
+    found = (_NAME.fullmatch(entry.name) for entry in os.scandir(folder))
+    return sorted(int(name[1]) for name in found if name)

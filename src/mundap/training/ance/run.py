@@ -1,0 +1,130 @@
+"""Both processes on one machine: the trainer here, the inferencer beside it, started again if it dies."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from mundap.disk import disk_errors, write_atomic
+from mundap.errors import UsageError
+from mundap.models.session import cores
+from mundap.training import recipe as recipes
+from mundap.training.ance import trainer
+from mundap.training.ance.inferencer import Inferencer, Listener
+from mundap.training.ance.meeting import Meeting
+from mundap.training.batches import ExampleFile
+from mundap.training.loop import Trained, Watcher, is_first
+from mundap.training.recipe import AnceRecipe, DataSet
+
+_RESTARTS = 3  # in a row, without a generation in between
+_GRACE = 10.0  # seconds for the inferencer to leave
+_FOLLOWS = "MUNDAP_FOLLOWS_STDIN"
+
+
+def train(recipe: AnceRecipe, watch: Watcher = lambda progress: None, alone: bool = False) -> Trained:
+    """Train; unless alone or synchronous, with an inferencer beside.
+
+    Args:
+        recipe: How.
+        watch: Is told of every step.
+        alone: The inferencers are started by somebody else.
+    """
+    if alone or recipe.synchronous or not is_first():
+        return trainer.train(recipe, watch)
+    half = max(1, cores() // 2)
+    if not torch.cuda.is_available():
+        torch.set_num_threads(half)  # two processes that use all cores each are slower than one
+    with _inferencer_beside(recipe, half):
+        return trainer.train(recipe, watch)
+
+
+def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda told: None) -> None:
+    """Make negatives until the trainer has finished."""
+    if not recipe.out or not recipe.train:
+        raise UsageError("the recipe has no out or no train: the inferencer takes the trainer's own recipe")
+    out = Path(recipe.out)
+    meeting = Meeting(out / trainer.MEETING)
+    scratch = out / "data"
+    with disk_errors(out):
+        scratch.mkdir(parents=True, exist_ok=True)
+    sets = [ExampleFile(one, scratch) for one in recipe.train]
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    stop = threading.Event()
+    if os.environ.get(_FOLLOWS):
+        threading.Thread(target=_leave_with_parent, daemon=True).start()
+    Inferencer(recipe, sets, meeting, where, tell=tell).run(stop)
+
+
+def _leave_with_parent() -> None:
+    """The pipe to the trainer ends when that does, however it does."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+@contextmanager
+def _inferencer_beside(recipe: AnceRecipe, threads: int) -> Iterator[None]:
+    folder = Path(recipe.out) / trainer.MEETING
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "finished").unlink(missing_ok=True)
+        write_atomic(folder / "recipe.toml", recipes.dump(_absolute(recipe)).encode())
+    over = threading.Event()
+    child: list[subprocess.Popen[bytes]] = []
+
+    def keep_alive() -> None:
+        meeting, failures, seen = Meeting(folder), 0, -1
+        while not over.is_set() and failures <= _RESTARTS:
+            child[:] = [_start(folder / "recipe.toml", threads)]
+            child[0].wait()
+            newest = max(meeting.published(), default=-1)
+            failures = failures + 1 if newest == seen else 1
+            seen = newest
+
+    keeper = threading.Thread(target=keep_alive, daemon=True, name="inferencer")
+    keeper.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for process in child:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _start(recipe: Path, threads: int) -> "subprocess.Popen[bytes]":
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    }
+    environment |= {"OMP_NUM_THREADS": str(threads), _FOLLOWS: "1"}
+    command = [sys.executable, "-m", "mundap", "train", "ance", str(recipe), "--only", "inferencer"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
+
+
+def _absolute(recipe: AnceRecipe) -> AnceRecipe:
+    """The recipe as one that means the same from any folder."""
+
+    def whole(path: str) -> str:
+        return str(Path(path).resolve()) if path else ""
+
+    def files(sets: tuple[DataSet, ...]) -> tuple[DataSet, ...]:
+        return tuple(replace(one, path=whole(one.path)) for one in sets)
+
+    return replace(
+        recipe,
+        start=whole(recipe.start),
+        passage_start=whole(recipe.passage_start),
+        out=whole(recipe.out),
+        index=whole(recipe.index),
+        train=files(recipe.train),
+        dev=files(recipe.dev),
+    )

@@ -1,0 +1,130 @@
+"""The nearest passages of many questions, out of vectors in shards on disk."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+EXACT_UP_TO = 300_000
+"""Up to here every question is compared with every passage: training questions come in thousands, which a matrix
+product serves together."""
+
+_BLOCK = 8192
+_QUESTIONS = 2048
+_CHUNKS = 4  # of a document, at most, among the nearest
+_REFINE = 4  # candidates of the codes for each one wanted
+_TRAINING = 64  # vectors a list of the approximate index learns from
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of a shard, on disk.
+
+    Attributes:
+        path: float32 rows, as numpy writes them.
+        owners: The passage number of each row, or that of its document's first passage; ascending.
+    """
+
+    path: Path
+    owners: np.ndarray
+
+    def open(self) -> np.ndarray:
+        """The rows, memory-mapped."""
+        return np.asarray(np.load(self.path, mmap_mode="r"))
+
+
+def nearest(
+    questions: np.ndarray, shards: Sequence[Vectors], depth: int, kind: str, device: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """(owners, scores) of the best `depth` for each question, best first; where there are fewer, -1 and -inf.
+
+    Args:
+        questions: float32 rows.
+        shards: What to search.
+        depth: How many.
+        kind: `exact`, `ivf`, or `auto` by size.
+        device: Where exact search computes.
+    """
+    rows = sum(len(shard.owners) for shard in shards)
+    if kind == "ivf" or (kind == "auto" and rows > EXACT_UP_TO):
+        return _approximate(questions, shards, depth, rows)
+    owners = np.full((len(questions), depth), -1, np.int64)
+    scores = np.full((len(questions), depth), -np.inf, np.float32)
+    for start in range(0, len(questions), _QUESTIONS):
+        part = slice(start, start + _QUESTIONS)
+        owners[part], scores[part] = _exact(questions[part], shards, depth, device)
+    return owners, scores
+
+
+def _exact(questions: np.ndarray, shards: Sequence[Vectors], depth: int, device: Any) -> tuple[np.ndarray, np.ndarray]:
+    asked = torch.from_numpy(questions).to(device)
+    best = torch.full((len(asked), depth), -torch.inf, device=device)
+    whose = torch.full((len(asked), depth), -1, dtype=torch.long, device=device)
+    for shard in shards:
+        vectors = shard.open()
+        for start, stop in _blocks(shard.owners):
+            scores = asked @ torch.from_numpy(np.ascontiguousarray(vectors[start:stop])).to(device).T
+            names, places = np.unique(shard.owners[start:stop], return_inverse=True)
+            if len(names) < stop - start:  # the best chunk of each document counts
+                one = scores.new_full((len(asked), len(names)), -torch.inf)
+                places = torch.from_numpy(places).to(device).expand(len(asked), -1)
+                scores = one.scatter_reduce(1, places, scores, "amax")
+            owners = torch.from_numpy(names).to(device).expand(len(asked), -1)
+            every, who = torch.cat([best, scores], 1), torch.cat([whose, owners], 1)
+            best, chosen = every.topk(depth, dim=1)
+            whose = who.gather(1, chosen)
+    return whose.cpu().numpy(), best.cpu().numpy()
+
+
+def _blocks(owners: np.ndarray) -> list[tuple[int, int]]:
+    """Rows in blocks that part no document."""
+    blocks, start = [], 0
+    while start < len(owners):
+        stop = min(start + _BLOCK, len(owners))
+        stop = int(np.searchsorted(owners, owners[stop - 1], "right"))
+        blocks.append((start, stop))
+        start = stop
+    return blocks
+
+
+def _approximate(
+    questions: np.ndarray, shards: Sequence[Vectors], depth: int, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """By one-bit codes in memory, the scores then taken from the vectors on disk."""
+    import faiss
+
+    maps = [shard.open() for shard in shards]
+    firsts = np.cumsum([0, *map(len, maps)])
+    lists = max(1, int(min(4 * math.sqrt(rows), rows / 39)))
+    index: Any = faiss.index_factory(questions.shape[1], f"IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
+    share = min(1.0, _TRAINING * lists / rows)
+    index.train(np.concatenate([one[:: max(1, int(1 / share))] for one in maps]))
+    for one in maps:
+        for start in range(0, len(one), _BLOCK):
+            index.add(np.ascontiguousarray(one[start : start + _BLOCK]))
+    index.nprobe = max(32, lists // 4)
+    fetch = min(rows, depth * _REFINE * _CHUNKS if _shares(shards) else depth * _REFINE)
+    owners = np.full((len(questions), depth), -1, np.int64)
+    scores = np.full((len(questions), depth), -np.inf, np.float32)
+    for row, question in enumerate(questions):
+        _, found = index.search(question[None], fetch)
+        places = np.sort(found[0][found[0] >= 0])
+        which = np.searchsorted(firsts, places, "right") - 1
+        best: dict[int, float] = {}
+        for number in np.unique(which).tolist():
+            own = places[which == number] - firsts[number]
+            for owner, score in zip(shards[number].owners[own].tolist(), maps[number][own] @ question, strict=True):
+                best[owner] = max(float(score), best.get(owner, -math.inf))
+        ranked = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+        owners[row, : len(ranked)] = [owner for owner, _ in ranked]
+        scores[row, : len(ranked)] = [score for _, score in ranked]
+    return owners, scores
+
+
+def _shares(shards: Sequence[Vectors]) -> bool:
+    """Whether some document has several vectors."""
+    return any(len(np.unique(shard.owners)) < len(shard.owners) for shard in shards)
