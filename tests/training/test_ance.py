@@ -220,6 +220,7 @@ def test_published_negatives_are_the_nearest_wrong_passages(files, pool, tmp_pat
     """Against the model's own scores of every question with every passage of the index, counted out."""
     from mundap.index.index import Index
     from mundap.text.answers import has_answer
+    from mundap.text.overlap import containment, shingles
     from mundap.training.ance.meeting import Meeting
     from mundap.training.ance.negatives import Generation
     from mundap.training.batches import Tokens
@@ -254,12 +255,13 @@ def test_published_negatives_are_the_nearest_wrong_passages(files, pool, tmp_pat
             for number in np.argsort(-scores)[:20]
             if passages[number].text not in right
             and not has_answer(passages[number].text, example.question.answers, "string")
+            and all(containment(shingles(passages[number].text), shingles(text)) < 0.8 for text in right)
         ]
         kept = found.numbers[row][found.numbers[row] >= 0]
         texts = [context.text for context in one_corpus(chosen, kept)]
         assert 10 < len(kept) <= 20
         agreed = set(texts) & {passages[number].text for number in wrong}
-        assert len(agreed) >= 0.9 * len(wrong)  # all but what repeats most of a positive
+        assert len(agreed) >= len(wrong) - 1  # of two near neighbours either may be the 20th
         assert not set(texts) & right
         assert not any(has_answer(text, example.question.answers, "string") for text in texts)
         assert (np.diff(found.scores[row][: len(kept)]) <= 1e-5).all()
@@ -397,7 +399,7 @@ def test_the_best_chunk_counts_in_training(files, tmp_path):  # noqa: F811
 
     scores = vectors(batch.questions) @ vectors(batch.passages).T
     best = torch.stack(
-        [scores[:, torch.from_numpy(batch.owners == n)].max(1).values for n in range(batch.left_out.shape[1])], 1
+        [scores[:, torch.from_numpy(batch.owners == n)].amax(1) for n in range(batch.left_out.shape[1])], 1
     )
     best = best.masked_fill(torch.from_numpy(batch.left_out), -torch.inf)
     loss = torch.nn.functional.cross_entropy(best, torch.from_numpy(batch.targets))

@@ -123,7 +123,7 @@ class Inferencer:
             if path.exists():
                 continue
             with self._meeting.claim(folder / f"{name}.lock") as mine:
-                if not mine:
+                if not mine or step in self._meeting.published():  # then the vectors have been taken away
                     missing += 1
                 elif not path.exists():
                     self._tell(Told(step, f"encoding {name}", number, len(jobs)))

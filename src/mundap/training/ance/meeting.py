@@ -92,8 +92,11 @@ class Meeting:
     @contextlib.contextmanager
     def claim(self, path: Path, wait: bool = False) -> Iterator[bool]:
         """Whether this process, and no other, is to do something."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        except FileNotFoundError:  # the round is over and its folder gone
+            yield False
+            return
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -67,7 +67,7 @@ def _exact(questions: np.ndarray, shards: Sequence[Vectors], depth: int, device:
     for shard in shards:
         vectors = shard.open()
         for start, stop in _blocks(shard.owners):
-            scores = asked @ torch.from_numpy(np.ascontiguousarray(vectors[start:stop])).to(device).T
+            scores = asked @ torch.from_numpy(np.array(vectors[start:stop])).to(device).T
             names, places = np.unique(shard.owners[start:stop], return_inverse=True)
             if len(names) < stop - start:  # the best chunk of each document counts
                 one = scores.new_full((len(asked), len(names)), -torch.inf)
