@@ -260,8 +260,10 @@ def test_published_negatives_are_the_nearest_wrong_passages(files, pool, tmp_pat
         kept = found.numbers[row][found.numbers[row] >= 0]
         texts = [context.text for context in one_corpus(chosen, kept)]
         assert 10 < len(kept) <= 20
-        agreed = set(texts) & {passages[number].text for number in wrong}
-        assert len(agreed) >= len(wrong) - 1  # of two near neighbours either may be the 20th
+        missed = {passages[number].text: scores[number] for number in wrong if passages[number].text not in texts}
+        last = np.sort(scores)[-20]
+        assert all(score - last < 1e-4 for score in missed.values())  # of near neighbours either is the 20th
+        assert len(missed) <= 3
         assert not set(texts) & right
         assert not any(has_answer(text, example.question.answers, "string") for text in texts)
         assert (np.diff(found.scores[row][: len(kept)]) <= 1e-5).all()
