@@ -113,3 +113,25 @@ def _apart(places: list[float]) -> list[float]:
     for above, below in itertools.pairwise(order):
         result[below] = max(result[below], result[above] + 14)
     return result
+
+
+def scatter(points: Sequence[tuple[str, float, float]]) -> str:
+    """Labelled points, a colour for each label; the axes of such a map mean nothing and are not drawn."""
+    if not points:
+        return "<p class=dim>Nothing to show.</p>"
+    labels = list(dict.fromkeys(label for label, _, _ in points))
+    left, right = min(x for _, x, _ in points), max(x for _, x, _ in points)
+    low, high = min(y for _, _, y in points), max(y for _, _, y in points)
+    parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='map'>"]
+    for label, x, y in points:
+        colour = COLOURS[labels.index(label) % len(COLOURS)]
+        place = _TOP + 8 + (_WIDTH - _RIGHT - 40) * (x - left) / max(right - left, 1e-9)
+        height = _TOP + 8 + (_HEIGHT - 2 * _TOP - 16) * (1 - (y - low) / max(high - low, 1e-9))
+        size = 7 if label == "question" else 4.5
+        tip = f"<title>{html.escape(label)}</title>"
+        parts.append(f"<circle cx={place:.1f} cy={height:.1f} r={size} fill='{colour}' fill-opacity=.8>{tip}</circle>")
+    for number, label in enumerate(labels):
+        colour = COLOURS[number % len(COLOURS)]
+        where = f"x={_WIDTH - _RIGHT + 8} y={_TOP + 14 + 18 * number}"
+        parts.append(f"<text {where} style='fill:{colour}'>{html.escape(label)}</text>")
+    return "".join([*parts, "</svg>"])

@@ -22,6 +22,7 @@ _VERBS = {
     "evaluate": ("mundap.cli.evaluate", "evaluate", "Measure how well questions are answered."),
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
     "train": ("mundap.cli.train", "train", "Train models."),
+    "reproduce": ("mundap.cli.reproduce", "reproduce", "Repeat experiments of the papers."),
     "models": ("mundap.cli.models", "models", "List, check and export models."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
 }

@@ -161,7 +161,7 @@ class Inferencer:
         for group in chunks([len(one) for one in ids], _BATCH):
             rows, mask = padded([ids[position] for position in group], self._tokens.pad, self._device)
             with torch.no_grad():
-                result[group] = _comparable(tower(rows, mask).float(), self._model.similarity, side).cpu().numpy()
+                result[group] = comparable(tower(rows, mask).float(), self._model.similarity, side).cpu().numpy()
         return result
 
     def _publish(self, step: int, folder: Path, corpus: ShardedCorpus) -> None:
@@ -194,7 +194,8 @@ class Inferencer:
         self._tell(Told(step, "published", len(questions), len(questions)))
 
 
-def _comparable(vectors: Any, similarity: str, side: str) -> Any:
+def comparable(vectors: Any, similarity: str, side: str) -> Any:
+    """Vectors of a side, `question` or `passage`, whose inner product orders as the similarity does."""
     if similarity == "cosine":
         return torch.nn.functional.normalize(vectors, dim=-1)
     if similarity == "l2":  # -|q - p|² = 2 q·p - |p|², less what is the same for all passages of a question

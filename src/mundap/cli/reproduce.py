@@ -1,0 +1,59 @@
+"""`mundap reproduce`."""
+
+from pathlib import Path
+
+import click
+
+from mundap.cli import shared
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[EXPERIMENT]")
+@shared.READ
+@click.option("--train", "train_path", metavar="FILE", help="Examples with hard negatives (`mundap data make`).")
+@click.option("--test", "test_path", metavar="FILE", help="Held-back questions with answers.")
+@click.option("--start", metavar="DIR", help="The checkpoint to start from.")
+@click.option("--scale", default="small", show_default=True, type=click.Choice(["tiny", "small", "large"]),
+              help="tiny shows that it runs; small takes under an hour on two cores; large wants a GPU.")  # fmt: skip
+@click.option("-o", "--out", metavar="DIR", help="Where everything goes.")
+@shared.JSON
+def reproduce(
+    name: str | None,
+    index_path: str | None,
+    train_path: str | None,
+    test_path: str | None,
+    start: str | None,
+    scale: str,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Repeat an experiment of the papers on your own data; without a name, list them (needs mundap[train]).
+
+    OUT/report.html shows the tables and plots, OUT/results.json has the numbers. An experiment that was stopped goes
+    on when the same command is given again.
+
+    \b
+    Example:
+      mundap reproduce ance -i pool --train train.jsonl --test dev.json --start ./MiniLM -o ance
+    """
+    from mundap import reproduce as experiments
+    from mundap.errors import UsageError
+    from mundap.index import locate
+
+    if name is None:
+        for one, (_, summary) in experiments.EXPERIMENTS.items():
+            click.echo(f"{one}: {summary}")
+        return
+    if not (train_path and test_path and start and out):
+        raise UsageError("give --train, --test, --start and --out")
+    task = experiments.Task(
+        locate.to_read(index_path), Path(train_path), Path(test_path), Path(start), Path(out), experiments.SCALES[scale]
+    )
+    found = experiments.run(name, task, lambda line: click.echo(line, err=True))
+    if as_json:
+        shared.print_json(found)
+        return
+    for arm, figures in found["arms"].items():
+        cells = ", ".join(f"{figure} {value['mean']:.3g}" for figure, value in figures["retrieval"].items())
+        click.echo(f"{arm}: {cells}")
+    click.echo(found["report"])

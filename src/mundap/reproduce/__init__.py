@@ -1,0 +1,89 @@
+"""Experiments of the papers, one command each. An experiment is a module with `run(task, tell)` and a line here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mundap.errors import UsageError
+
+EXPERIMENTS = {
+    "ance": (
+        "mundap.reproduce.ance",
+        "ANCE and other kinds of negatives compared: accuracy, overlap, loss, gradients, t-SNE",
+    ),
+}
+"""Name: module and summary."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large an experiment is.
+
+    Attributes:
+        questions: To train on.
+        test: Held-back questions.
+        passages: Of the corpus.
+        steps: Of the warm-up, and of what comes after it.
+        layers: Of the network.
+        fresh: Of these so many upper ones start from chance.
+        batch: Questions a step.
+        length: Tokens of a passage.
+        refresh: Batches between two refreshes of ANCE.
+        seeds: Runs of everything.
+    """
+
+    questions: int
+    test: int
+    passages: int
+    steps: int
+    layers: int
+    fresh: int
+    batch: int
+    length: int
+    refresh: int
+    seeds: int
+
+
+SCALES = {
+    "tiny": Scale(200, 60, 400, 8, 2, 1, 8, 64, 4, 2),
+    "small": Scale(3000, 600, 6000, 150, 2, 1, 16, 96, 50, 3),
+    "large": Scale(100_000, 5000, 1_000_000, 5000, 12, 0, 64, 256, 1000, 3),
+}
+"""`small` takes under an hour on two cores; `large` wants a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an experiment is made with.
+
+    Attributes:
+        index: The pool of passages.
+        train: Examples with hard negatives, as `mundap data make` writes them.
+        test: Held-back questions with answers.
+        start: A checkpoint.
+        out: Where everything goes; an experiment that was stopped goes on there.
+        scale: How large.
+    """
+
+    index: Path
+    train: Path
+    test: Path
+    start: Path
+    out: Path
+    scale: Scale
+
+
+def run(name: str, task: Task, tell: Tell = lambda line: None) -> dict[str, Any]:
+    """Run an experiment, or go on with it; gives its figures, which are in OUT/results.json and OUT/report.html too.
+
+    Raises:
+        UsageError: There is no such experiment.
+    """
+    if name not in EXPERIMENTS:
+        raise UsageError(f"no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}")
+    found: dict[str, Any] = import_module(EXPERIMENTS[name][0]).run(task, tell)
+    return found

@@ -1,0 +1,149 @@
+"""Why negatives differ: are they what a search would bring up, and does a model learn from them?
+
+For each model, and for each kind of negative of the same training questions: the share that is among the hundred the
+model itself would find, the loss of one such negative beside the positive, and the norm of that loss's gradient in
+the bottom, middle and top layers. And the highest scores by rank, and a map of one question with its passages.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mundap.records import Context, Example
+from mundap.reproduce.ranking import Model
+from mundap.reproduce.setting import Setting
+from mundap.training.ance.negatives import Sieve
+from mundap.training.batches import ExampleFile
+from mundap.training.recipe import DataSet
+from mundap.training.towers import padded
+
+KINDS = ("random", "in-batch", "BM25", "ANN")
+GROUPS = ("bottom", "middle", "top")
+_QUESTIONS = 64
+_CURVES = 10
+_RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_ON_MAP = 12  # negatives of each kind
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What was seen.
+
+    Attributes:
+        kinds: By model, by kind of negative: overlap, loss, and a norm for each group of layers.
+        curves: By model, by question: (rank, score less the mean of the corpus).
+        maps: By model: the kind, x and y of each point.
+        asked: The question on the maps.
+    """
+
+    kinds: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
+    maps: dict[str, list[tuple[str, float, float]]] = field(default_factory=dict)
+    asked: str = ""
+
+    def numbers(self) -> dict[str, Any]:
+        """The figures, without the maps."""
+        return {"negatives": self.kinds, "scores_by_rank": self.curves}
+
+
+def look(setting: Setting, models: Mapping[str, Model], scratch: Path) -> Evidence:
+    """Look at all kinds of negatives with all models."""
+    source = ExampleFile(DataSet(str(setting.examples), match=setting.match), scratch)
+    chance = random.Random(0)  # noqa: S311
+    chosen = [source[number] for number in chance.sample(range(len(source)), min(_QUESTIONS, len(source)))]
+    found = Evidence(asked=chosen[0].question.text)
+    for name, model in models.items():
+        texts = [example.question.text for example in chosen]
+        numbers, _ = model.top(texts, 200)
+        sieve = Sieve(model.corpus)
+        nearest = []
+        for row, one in zip(numbers.tolist(), chosen, strict=True):
+            nearest.append([model.corpus.context(row[place]) for place in sieve.wrong(one, row, setting.match)])
+        own = _own_kinds(chosen, nearest)
+        found.kinds[name] = {kind: _of_kind(model, chosen, own[kind], numbers[:, :100]) for kind in KINDS}
+        found.curves[name] = _curves(model, texts[:_CURVES])
+        found.maps[name] = _map(model, chosen[0], {kind: own[kind][0] for kind in KINDS})
+    return found
+
+
+def _own_kinds(chosen: list[Example], nearest: list[list[Context]]) -> dict[str, list[list[Context]]]:
+    """For each kind, negatives of every question."""
+    others = [[other.positives[0] for other in chosen if other is not one] for one in chosen]
+    return {
+        "random": [list(one.negatives) for one in chosen],
+        "in-batch": others,
+        "BM25": [list(one.hard) for one in chosen],
+        "ANN": nearest,
+    }
+
+
+def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]], top: np.ndarray) -> dict[str, float]:
+    overlaps, losses, norms = [], [], []
+    for row, (example, wrong) in enumerate(zip(chosen, negatives, strict=True)):
+        if not wrong:
+            continue
+        found = {" ".join(model.corpus.context(number).text.split()) for number in top[row].tolist()}
+        some = wrong[:20]
+        overlaps.append(sum(" ".join(one.text.split()) in found for one in some) / len(some))
+        loss, norm = _gradient(model, example, wrong[0])
+        losses.append(loss)
+        norms.append(norm)
+    sizes = np.mean(norms, 0) if norms else np.zeros(len(GROUPS))
+    return {
+        "overlap": round(100 * float(np.mean(overlaps or [0.0])), 2),
+        "loss": float(f"{np.mean(losses or [0.0]):.4g}"),
+        **{f"gradient_{group}": float(f"{size:.4g}") for group, size in zip(GROUPS, sizes, strict=True)},
+    }
+
+
+def _gradient(model: Model, example: Example, wrong: Context) -> tuple[float, list[float]]:
+    """The loss of a positive and one negative, and its gradient's norm in three groups of layers."""
+    dual, tokens = model.dual, model.tokens
+    right = example.positives[0]
+    dual.zero_grad()
+    device = next(dual.parameters()).device
+    asked = dual.question(*padded(tokens.questions([example.question.text]), tokens.pad, device))
+    pairs = [(right.title, right.text), (wrong.title, wrong.text)]
+    passages = dual.passage(*padded(tokens.passages(pairs), tokens.pad, device))
+    loss = torch.nn.functional.cross_entropy(
+        dual.scores(asked, passages), torch.zeros(1, dtype=torch.long, device=device)
+    )
+    loss.backward()
+    layers: Any = dual.passage.network.encoder.layer
+    last = len(layers) - 1
+    norms = []
+    for place in (0, last // 2, last):
+        slopes = [parameter.grad.norm() for parameter in layers[place].parameters() if parameter.grad is not None]
+        norms.append(float(torch.stack(slopes).norm()))
+    dual.zero_grad()
+    return float(loss.detach()), norms
+
+
+def _curves(model: Model, texts: list[str]) -> dict[str, list[tuple[int, float]]]:
+    with torch.no_grad():
+        scores = (model.questions(texts) @ model.vectors.T).numpy()
+    curves = {}
+    for text, row in zip(texts, scores, strict=True):
+        ordered = np.sort(row)[::-1] - row.mean()
+        curves[text] = [(rank, round(float(ordered[rank - 1]), 4)) for rank in _RANKS if rank <= len(ordered)]
+    return curves
+
+
+def _map(model: Model, example: Example, kinds: Mapping[str, list[Context]]) -> list[tuple[str, float, float]]:
+    from sklearn.manifold import TSNE  # type: ignore[import-untyped]
+
+    labels = ["question"] + ["positive"] * len(example.positives)
+    contexts = list(example.positives)
+    for kind, wrong in kinds.items():
+        labels += [kind] * len(wrong[:_ON_MAP])
+        contexts += wrong[:_ON_MAP]
+    rows = torch.cat([model.questions([example.question.text]), model.passages(contexts)]).numpy()
+    if len(rows) < 5:
+        return []
+    places = TSNE(perplexity=min(10.0, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(rows)
+    return [(label, round(float(x), 3), round(float(y), 3)) for label, (x, y) in zip(labels, places, strict=True)]

@@ -1,0 +1,103 @@
+"""The page of the ANCE experiment."""
+
+import html
+from typing import Any
+
+from mundap.charts import PAGE_STYLE, line_chart, scatter
+from mundap.reproduce import Task
+from mundap.reproduce.evidence import GROUPS, KINDS, Evidence
+
+_FIGURES = ("top1", "top5", "top20", "top100", "mrr10")
+
+
+def report(task: Task, found: dict[str, Any], seen: Evidence) -> str:
+    """Tables, curves and maps on one page that loads nothing from anywhere."""
+    parts = [
+        "<h1>Where should negatives come from?</h1>",
+        f"<p>{found['questions']} held-back questions, {found['seeds']} seeds. {_scale(task)}</p>",
+    ]
+    for kind, title in (
+        ("retrieval", "Retrieval from the whole corpus"),
+        ("reranking", "Re-ranking of BM25's top 100"),
+    ):
+        parts.append(f"<h2>{title}</h2><div class=wide>{_table(found['arms'], kind)}</div>")
+    parts.append("<p class=dim>Mean over the seeds ± half of the 95 % interval (Student's t). Top-k in percent.</p>")
+    parts.append(f"<h2>ANCE less each of the others</h2><div class=wide>{_differences(found['against'])}</div>")
+    parts.append(
+        "<p class=dim>Over questions, their values averaged over the seeds: difference, 95 % interval (bootstrap), "
+        "p (randomisation test). Points of percent, but for MRR@10.</p>"
+    )
+    for model, kinds in seen.kinds.items():
+        parts.append(
+            f"<h2>Negatives as the model sees them: {html.escape(model)}</h2><div class=wide>{_kinds(kinds)}</div>"
+        )
+        curves = line_chart(_short(seen.curves[model]), "rank", "", True)
+        parts.append(f"<h3>Highest scores by rank, less the mean of the corpus</h3>{curves}")
+        parts.append(f"<h3>“{html.escape(seen.asked)}” and its passages (t-SNE)</h3>{scatter(seen.maps[model])}")
+    parts.append(
+        "<p class=dim>Overlap: the share of a question's negatives that is among the 100 passages the model finds. "
+        "Loss: of the positive and one negative. Gradient: its norm in the first, the middle and the last layer.</p>"
+    )
+    body = "".join(parts)
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>Negatives</title><style>{PAGE_STYLE}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def _scale(task: Task) -> str:
+    scale = task.scale
+    return (
+        f"{scale.passages:,} passages of at most {scale.length} tokens, up to {scale.questions:,} training questions; "
+        f"{scale.layers} layers of {html.escape(task.start.name)}, the upper {scale.fresh} made anew; batches of "
+        f"{scale.batch}; {2 * scale.steps} steps each, of which {scale.steps} are the warm-up where there is one; ANCE "
+        f"refreshes every {scale.refresh} batches."
+    )
+
+
+def _table(arms: dict[str, Any], kind: str) -> str:
+    head = "".join(f"<th>{name}</th>" for name in _FIGURES)
+    rows = []
+    for arm, figures in arms.items():
+        cells = "".join(f"<td>{_cell(figures[kind][name], name)}</td>" for name in _FIGURES)
+        rows.append(f"<tr><td>{html.escape(arm)}</td>{cells}</tr>")
+    return f"<table><tr><th>negatives</th>{head}</tr>{''.join(rows)}</table>"
+
+
+def _cell(value: dict[str, Any], name: str) -> str:
+    digits = 3 if name == "mrr10" else 1
+    spread = f" <small>± {value['half_width']:.{digits}f}</small>" if "half_width" in value else ""
+    return f"{value['mean']:.{digits}f}{spread}"
+
+
+def _differences(against: dict[str, Any]) -> str:
+    names = [(kind, figure) for kind in ("retrieval", "reranking") for figure in ("top1", "top20", "mrr10")]
+    head = "".join(f"<th>{kind} {figure}</th>" for kind, figure in names)
+    rows = []
+    for arm, found in against.items():
+        cells = []
+        for kind, figure in names:
+            one = found[kind][figure]
+            low, high = one["interval_95"]
+            sure = " class=sure" if one["p"] < 0.05 else ""
+            cells.append(
+                f"<td{sure}>{one['difference']:+.3g} <small>[{low:+.3g}, {high:+.3g}] p {one['p']:.2g}</small></td>"
+            )
+        rows.append(f"<tr><td>{html.escape(arm)}</td>{''.join(cells)}</tr>")
+    return f"<table><tr><th>ANCE less</th>{head}</tr>{''.join(rows)}</table>"
+
+
+def _kinds(kinds: dict[str, dict[str, float]]) -> str:
+    columns = ("overlap", "loss", *(f"gradient_{group}" for group in GROUPS))
+    head = "".join(f"<th>{name.replace('_', ', ')}</th>" for name in columns)
+    rows = "".join(
+        f"<tr><td>{kind}</td>{''.join(f'<td>{kinds[kind][name]:.4g}</td>' for name in columns)}</tr>" for kind in KINDS
+    )
+    return f"<table><tr><th>negatives</th>{head}</tr>{rows}</table>"
+
+
+def _short(curves: dict[str, list[tuple[int, float]]]) -> dict[str, list[tuple[float, float]]]:
+    return {
+        f"{number}. {text}": [(float(rank), score) for rank, score in points]
+        for number, (text, points) in enumerate(curves.items(), 1)
+    }

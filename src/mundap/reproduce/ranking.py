@@ -1,0 +1,121 @@
+"""Rankings of held-back questions by a dual encoder in training: of the whole corpus, and of BM25's list."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mundap.index.index import Index
+from mundap.records import Context
+from mundap.reproduce.setting import Setting
+from mundap.text.answers import has_answer
+from mundap.training import towers
+from mundap.training.ance.corpus import ShardedCorpus
+from mundap.training.ance.inferencer import comparable
+from mundap.training.batches import Tokens
+from mundap.training.processes import Processes
+from mundap.training.recipe import AnceRecipe
+from mundap.training.validate import encode
+
+CUTS = (1, 5, 20, 100)
+_DEPTH = 100
+
+
+class Model:
+    """A dual encoder with the vectors of the corpus."""
+
+    def __init__(self, folder: Path, recipe: AnceRecipe, tokens_at: Path) -> None:
+        self.dual, tokenizer = towers.build(replace(recipe, start=str(folder)))
+        self.dual.eval()
+        self.tokens = Tokens(tokenizer, recipe)
+        self._processes = Processes()
+        self.corpus = ShardedCorpus(recipe)
+        tokens_at.mkdir(parents=True, exist_ok=True)
+        rows, owners = [], []
+        for shard in self.corpus.shards:
+            ids = self.corpus.token_ids(shard, self.tokens, tokens_at)
+            living, numbers = self.corpus.rows(shard)
+            rows += [ids[row].tolist() for row in living.tolist()]
+            owners.append(numbers)
+        self.numbers = np.concatenate(owners)
+        self.vectors = self._encoded("passage", rows)
+
+    def questions(self, texts: list[str]) -> Any:
+        """Vectors of questions."""
+        return self._encoded("question", self.tokens.questions(texts))
+
+    def passages(self, contexts: Sequence[Context]) -> Any:
+        """Vectors of passages, also of such as are not in the corpus."""
+        return self._encoded("passage", self.tokens.passages([(one.title, one.text) for one in contexts]))
+
+    def _encoded(self, side: str, ids: list[list[int]]) -> Any:
+        vectors = encode(getattr(self.dual, side), ids, self.tokens.pad, self._processes)
+        return comparable(vectors, self.dual.similarity, side)
+
+    def top(self, texts: list[str], depth: int = _DEPTH) -> tuple[np.ndarray, np.ndarray]:
+        """(passage numbers, scores) of the best of the corpus for each question."""
+        with torch.no_grad():
+            scores, places = (self.questions(texts) @ self.vectors.T).topk(min(depth, len(self.numbers)), dim=1)
+        return self.numbers[places.numpy()], scores.numpy()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Where each question's first passage with the answer stands, 0 if not within the first hundred."""
+
+    retrieval: np.ndarray
+    reranking: np.ndarray
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Top-k accuracy in percent and MRR@10, of both."""
+        return {"retrieval": measured(self.retrieval), "reranking": measured(self.reranking)}
+
+
+def measured(ranks: np.ndarray) -> dict[str, float]:
+    """Top-k accuracy in percent and MRR@10."""
+    values = {f"top{k}": 100 * float(np.mean((ranks > 0) & (ranks <= k))) for k in CUTS}
+    within = (ranks > 0) & (ranks <= 10)
+    return values | {"mrr10": float(np.mean(np.where(within, 1 / np.maximum(ranks, 1), 0.0)))}
+
+
+class Judge:
+    """Knows the answers of the held-back questions, and BM25's list for each."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self.texts = [question.text for question in setting.test]
+
+    @cached_property
+    def bm25(self) -> list[list[str]]:
+        """The ids of BM25's best hundred."""
+        index = Index(self._setting.index)
+        return [[hit.passage.id for hit in hits] for hits in index.search_batch(self.texts, _DEPTH, "bm25")]
+
+    def bm25_ranks(self) -> Ranks:
+        """BM25 itself."""
+        index = Index(self._setting.index)
+        found = [[passage.text for name in names if (passage := index.passage(name))] for names in self.bm25]
+        ranks = np.array([self._first(number, texts) for number, texts in enumerate(found)])
+        return Ranks(ranks, ranks)
+
+    def ranks(self, model: Model) -> Ranks:
+        """A model's."""
+        numbers, _ = model.top(self.texts)
+        places = {model.corpus.context(number).id: row for row, number in enumerate(model.numbers.tolist())}
+        asked = model.questions(self.texts)
+        retrieval, reranking = [], []
+        for number in range(len(self.texts)):
+            retrieval.append(self._first(number, [model.corpus.context(n).text for n in numbers[number].tolist()]))
+            rows = [places[name] for name in self.bm25[number]]
+            scores = (model.vectors[rows] @ asked[number]).numpy()
+            order = [int(model.numbers[rows[place]]) for place in np.argsort(-scores, kind="stable")]
+            reranking.append(self._first(number, [model.corpus.context(n).text for n in order]))
+        return Ranks(np.array(retrieval), np.array(reranking))
+
+    def _first(self, number: int, texts: list[str]) -> int:
+        answers = self._setting.test[number].answers
+        return next((rank for rank, text in enumerate(texts, 1) if has_answer(text, answers, self._setting.match)), 0)

@@ -1,0 +1,160 @@
+"""What all runs of an experiment share: a corpus, examples, held-back questions and a start, cut to its scale."""
+
+import json
+import random
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mundap import questions as question_files
+from mundap.disk import json_bytes, replacing, write_atomic
+from mundap.errors import ModelError, MundapError, UsageError
+from mundap.index.gold import find_gold
+from mundap.index.index import Index
+from mundap.models import checkpoint, layouts
+from mundap.questions import match_for
+from mundap.records import Context, Example, Passage, Question
+from mundap.reproduce import Scale, Task, Tell
+from mundap.text.answers import Mode, has_answer
+from mundap.text.overlap import containment, shingles
+from mundap.training import formats
+
+_LOOKED_AT = 8  # examples of the file for each one wanted
+_RANDOM = 4  # negatives drawn from the corpus for each question
+_SAME = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An experiment's data, on disk.
+
+    Attributes:
+        index: The corpus, for BM25 alone.
+        examples: To train on, each with hard and with random negatives.
+        start: The shallow network to start from.
+        test: Held-back questions.
+        match: How answers are looked for.
+    """
+
+    index: Path
+    examples: Path
+    start: Path
+    test: list[Question]
+    match: Mode
+
+
+def prepare(task: Task, tell: Tell) -> Setting:
+    """Cut everything to size, once.
+
+    Raises:
+        MundapError: There is too little of something, or the folder holds another experiment.
+    """
+    folder = task.out / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {name: str(value) for name, value in asdict(task).items() if name != "out"}
+    known = folder / "task.json"
+    if known.exists() and json.loads(known.read_text("utf-8")) != json.loads(json_bytes(facts)):
+        raise UsageError(f"{task.out} holds an experiment with other data or another scale. Choose another -o.")
+    write_atomic(known, json_bytes(facts))
+    test, _ = question_files.read_all(task.test)
+    test = [question for question in test if question.answers]
+    match = match_for([answer for question in test[:200] for answer in question.answers])
+    pool = Index(task.index)
+    chosen = folder / "test.jsonl"
+    if not chosen.exists():
+        tell("choosing held-back questions, examples and passages")
+        held = _answerable(question_files.sample(test, 2 * task.scale.test), pool, match)[: task.scale.test]
+        _choose(task, pool, held, folder, match)
+    rows = [json.loads(line) for line in chosen.read_text("utf-8").splitlines()]
+    kept = [Question(row["id"], row["question"], tuple(row["answers"])) for row in rows]
+    _shallow(task.start, task.scale, folder / "start")
+    return Setting(folder / "index", folder / "examples.jsonl", folder / "start", kept, match)
+
+
+def _answerable(test: list[Question], pool: Index, match: Mode) -> list[tuple[Question, list[Passage]]]:
+    """Those questions whose answer can be found in the pool: for the others all kinds of training are equal."""
+    found = []
+    for question in test:
+        gold = find_gold(pool, question, match) if question.gold else []
+        if not gold:
+            hits = pool.search(question.text, 100, "bm25")
+            gold = [hit.passage for hit in hits if _has(hit.passage, question, match)][:1]
+        if gold:
+            found.append((question, gold))
+    return found
+
+
+def _has(passage: Passage, question: Question, match: Mode) -> bool:
+    return has_answer(passage.text, question.answers, match)
+
+
+def _choose(task: Task, pool: Index, held: list[tuple[Question, list[Passage]]], folder: Path, match: Mode) -> None:
+    examples = _examples(task, {_plain(question.text) for question, _ in held})
+    if not held or len(examples) < task.scale.batch:
+        raise MundapError(f"{len(examples)} examples and {len(held)} questions that can be answered: too few")
+    passages = {one.text: one.title for _, gold in held for one in gold}
+    for example in examples:
+        for context in (example.positives[0], *example.hard[:1]):
+            passages.setdefault(context.text, context.title)
+    for passage in pool.sample(task.scale.passages, "corpus"):
+        if len(passages) >= task.scale.passages:
+            break
+        passages.setdefault(passage.text, passage.title)
+    with replacing(folder / "corpus.jsonl") as file:
+        for number, (text, title) in enumerate(passages.items()):
+            file.write(json_bytes({"_id": f"p{number}", "title": title, "text": text}) + b"\n")
+    index = Index.build([folder / "corpus.jsonl"], folder / "index", model="none")
+    with formats.writing(folder / "examples.jsonl", "dpr-jsonl") as write:
+        for example in examples:
+            write(replace(example, negatives=_random(index, example, match)))
+    with replacing(folder / "test.jsonl") as file:
+        for question, _ in held:
+            row: dict[str, Any] = {"id": question.id, "question": question.text, "answers": list(question.answers)}
+            file.write(json_bytes(row) + b"\n")
+
+
+def _examples(task: Task, held_back: set[str]) -> list[Example]:
+    """Examples with hard negatives, drawn at random, none of them a held-back question."""
+    found = [
+        one
+        for one in islice(formats.read_examples(task.train), _LOOKED_AT * task.scale.questions)
+        if isinstance(one, Example) and one.hard and _plain(one.question.text) not in held_back
+    ]
+    random.Random(0).shuffle(found)  # noqa: S311
+    return found[: task.scale.questions]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _random(index: Index, example: Example, match: Mode) -> tuple[Context, ...]:
+    right = [shingles(one.text) for one in example.positives]
+    drawn = index.sample(3 * _RANDOM, f"random {example.question.text}")
+    wrong = [
+        Context(one.id, one.title, one.text)
+        for one in drawn
+        if not _has(one, example.question, match)
+        and all(containment(shingles(one.text), other) < _SAME for other in right)
+    ]
+    return tuple(wrong[:_RANDOM])
+
+
+def _shallow(start: Path, scale: Scale, out: Path) -> None:
+    """The lower layers of a checkpoint, the topmost of them made anew: a start that has yet to learn to retrieve."""
+    if out.exists():
+        return
+    loaded = checkpoint.open_checkpoint(start)
+    network: Any = loaded.network
+    layers = getattr(getattr(network, "encoder", None), "layer", None)
+    if layers is None:
+        raise ModelError(f"{start} is not built like BERT: its layers cannot be taken off")
+    torch.manual_seed(0)
+    network.encoder.layer = torch.nn.ModuleList(list(layers)[: scale.layers])
+    network.config.num_hidden_layers = len(network.encoder.layer)
+    for layer in network.encoder.layer[len(network.encoder.layer) - scale.fresh :] if scale.fresh else ():
+        layer.apply(network._init_weights)
+    layouts.write({"question": loaded}, out)
