@@ -22,6 +22,9 @@ def write_report(folder: Path) -> Path:
         for title, key in (("Loss", "loss"), ("Rank of the positive in its batch", "rank"), ("Learning rate", "rate")):
             points = _smoothed([(row["step"], row[key]) for row in steps], smooth if key != "rate" else 1)
             parts.append(f"<h2>{title}</h2>{line_chart({key: points}, 'step')}")
+        ages = [(row["step"], row["stale"]) for row in steps if "stale" in row]
+        if ages:
+            parts.append(f"<h2>Age of the negatives, in batches</h2>{line_chart({'age': ages}, 'step')}")
     for name in dev[0]["dev"]["all"] if dev else ():
         curves = {label: [(row["step"], row["dev"][label][name]) for row in dev] for label in dev[0]["dev"]}
         parts.append(f"<h2>Dev: {name}</h2>{line_chart(curves, 'step')}")
