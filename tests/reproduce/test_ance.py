@@ -57,10 +57,8 @@ def test_the_start_is_shallow_and_its_top_is_new(task):
 
     before, after = open_checkpoint(task.start).network, open_checkpoint(task.out / "data" / "start").network
     assert len(after.encoder.layer) == 2
-    same = [
-        torch.equal(a, b) for a, b in zip(before.encoder.layer[0].parameters(), after.encoder.layer[0].parameters())
-    ]
-    assert all(same)
+    pairs = zip(before.encoder.layer[0].parameters(), after.encoder.layer[0].parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
     name = "attention.self.query.weight"
     assert not torch.equal(before.encoder.layer[1].get_parameter(name), after.encoder.layer[1].get_parameter(name))
 

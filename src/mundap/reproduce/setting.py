@@ -143,6 +143,15 @@ def _random(index: Index, example: Example, match: Mode) -> tuple[Context, ...]:
     return tuple(wrong[:_RANDOM])
 
 
+def _renew(part: Any, spread: float) -> None:
+    """As BERT's own layers begin. The library's function leaves alone what was read from a file."""
+    if isinstance(part, torch.nn.Linear):
+        torch.nn.init.normal_(part.weight, 0.0, spread)
+        torch.nn.init.zeros_(part.bias)
+    elif isinstance(part, torch.nn.LayerNorm):
+        part.reset_parameters()
+
+
 def _shallow(start: Path, scale: Scale, out: Path) -> None:
     """The lower layers of a checkpoint, the topmost of them made anew: a start that has yet to learn to retrieve."""
     if out.exists():
@@ -156,5 +165,5 @@ def _shallow(start: Path, scale: Scale, out: Path) -> None:
     network.encoder.layer = torch.nn.ModuleList(list(layers)[: scale.layers])
     network.config.num_hidden_layers = len(network.encoder.layer)
     for layer in network.encoder.layer[len(network.encoder.layer) - scale.fresh :] if scale.fresh else ():
-        layer.apply(network._init_weights)
+        layer.apply(lambda part: _renew(part, network.config.initializer_range))
     layouts.write({"question": loaded}, out)
