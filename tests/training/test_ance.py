@@ -109,9 +109,9 @@ run()
 """
 
 
-def test_an_inferencer_killed_while_it_publishes_harms_nothing(files, pool, tmp_path):  # noqa: F811
-    """Trainer and inferencer as processes of their own; the first inferencer dies between its files and the rename."""
-    chosen = recipe(files, pool, tmp_path / "out", steps=60, refresh=10)
+def test_both_may_be_killed_at_any_moment(files, pool, tmp_path):  # noqa: F811
+    """Processes of their own: an inferencer dies between its files and the rename, later the trainer between steps."""
+    chosen = recipe(files, pool, tmp_path / "out", steps=60, refresh=10, checkpoint=1e-4)
     (tmp_path / "recipe.toml").write_text(recipes.dump(chosen))
     meeting = tmp_path / "out" / "ance"
     trainer = start(tmp_path, "--only", "trainer", "--json")
@@ -129,6 +129,10 @@ def test_an_inferencer_killed_while_it_publishes_harms_nothing(files, pool, tmp_
         second = start(tmp_path, "--only", "inferencer")
         wait_for(lambda: any(not path.name.startswith(".") for path in (meeting / "negatives").iterdir()))
         trainer.send_signal(signal.SIGCONT)
+        wait_for(lambda: len((tmp_path / "out" / "log.jsonl").read_bytes().splitlines()) > 25)
+        trainer.kill()
+        trainer.communicate()
+        trainer = start(tmp_path, "--only", "trainer", "--json")
         figures = json.loads(finish(trainer))
         finish(second)  # it leaves by itself when the trainer has finished
     finally:
@@ -136,6 +140,7 @@ def test_an_inferencer_killed_while_it_publishes_harms_nothing(files, pool, tmp_
             if process.poll() is None:
                 process.kill()
     assert figures["steps"] == 60
+    assert figures["resumed"] > 20
     ages = [age for _, _, age in log_of(tmp_path / "out")]
     assert len(ages) == 60
     used = [number for number, age in enumerate(ages) if age is not None]

@@ -50,7 +50,7 @@ class Scale:
 
 SCALES = {
     "tiny": Scale(200, 60, 400, 8, 2, 1, 8, 64, 4, 2),
-    "small": Scale(3000, 600, 6000, 150, 2, 1, 16, 96, 50, 3),
+    "small": Scale(3000, 600, 5000, 100, 2, 1, 16, 80, 50, 3),
     "large": Scale(100_000, 5000, 1_000_000, 5000, 12, 0, 64, 256, 1000, 3),
 }
 """`small` takes under an hour on two cores; `large` wants a GPU."""

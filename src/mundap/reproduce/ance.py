@@ -77,7 +77,7 @@ def _recipe(task: Task, setting: Setting, seed: int) -> AnceRecipe:
         index=str(setting.index),
         batch=scale.batch,
         epochs=1000,
-        rate=1e-4,
+        rate=2e-4,
         warmup=0.1,
         dropout=0.0,
         question_length=32,
