@@ -129,7 +129,7 @@ def test_both_may_be_killed_at_any_moment(files, pool, tmp_path):  # noqa: F811
         second = start(tmp_path, "--only", "inferencer")
         wait_for(lambda: any(not path.name.startswith(".") for path in (meeting / "negatives").iterdir()))
         trainer.send_signal(signal.SIGCONT)
-        wait_for(lambda: len((tmp_path / "out" / "log.jsonl").read_bytes().splitlines()) > 25)
+        wait_for((tmp_path / "out" / "checkpoints" / "step-00000025").exists)
         trainer.kill()
         trainer.communicate()
         trainer = start(tmp_path, "--only", "trainer", "--json")
