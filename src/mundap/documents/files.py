@@ -48,10 +48,15 @@ class SourceFile:
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
 
-    def open(self) -> IO[bytes]:
-        """Open for reading, decompressed if the content is gzip, bzip2, xz or zstd."""
+    def raw(self) -> io.BufferedReader:
+        """Open for reading as it is. How far it has been read is the file's `position`."""
         raw = self.path.open("rb")
         self._opened[:] = [raw]
+        return raw
+
+    def open(self) -> IO[bytes]:
+        """Open for reading, decompressed if the content is gzip, bzip2, xz or zstd."""
+        raw = self.raw()
         head = raw.peek(8)[:8]
         if head.startswith(b"\x1f\x8b"):
             return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))

@@ -22,7 +22,7 @@ from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
 from mundap.index.model import open_encoder
 from mundap.models.encoder import Encoder
-from mundap.models.session import cores
+from mundap.machine import cores
 from mundap.records import Document, Hit, Passage
 
 Mode = Literal["bm25", "dense", "hybrid"]

@@ -28,7 +28,7 @@ from mundap.index.manifest import COMMITTED, IN_PROGRESS, DenseEntry, FileEntry,
 from mundap.index.segment import Segment, SourceState, key_hash
 from mundap.index.segment_writer import SegmentWriter
 from mundap.models.encoder import Encoder
-from mundap.models.session import cores
+from mundap.machine import cores
 from mundap.records import Document
 from mundap.version import __version__
 
