@@ -58,7 +58,7 @@ def articles(path: Path, source: str, chunk: Chunk, site: Site, style: Style, fo
         found.counts["pages"] += 1
         title = ""
         try:
-            tree = ET.fromstring(page)  # noqa: S314: it begins with <page>, so there is no DTD in it
+            tree = ET.fromstring(page)  # noqa: S314 (it begins with <page>, so it has no DTD)
             title = (tree.findtext("title") or "").strip()
             result = _article(tree, title, site, style)
         except ET.ParseError as error:

@@ -1,7 +1,7 @@
 """Wikitext to clean text.
 
 A few passes over the page, each of them linear in its length and none of them recursive, so that no page can make
-this slow or deep: what is no prose at all, templates, tables, HTML, links, and at last line by line. A pass first
+this slow or deep: what is no prose at all, templates, tables, HTML, links, and at last paragraphs. A pass first
 pairs what opens with what closes; what has no partner is dropped, alone or with the rest of its line.
 """
 
@@ -57,11 +57,11 @@ def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes
     if site.converted:
         text = _CONVERTED.sub(_first_variant, text)
     text = _without_tags(text)
-    text = _EXTERNAL.sub(r"\1", text)
+    text = _without_addresses(text)
     text = _without_links(text, site, categories)
-    text = _EXTERNAL.sub(r"\1", text)
-    lines = _lines(_SWITCH.sub("", text), headings, '"' if quotes else "")
-    return Cleaned("\n".join(lines).strip("\n"), frozenset(templates), frozenset(categories))
+    text = _without_addresses(text)  # those whose words held links
+    paragraphs = _paragraphs(_SWITCH.sub("", text), headings, '"' if quotes else "")
+    return Cleaned("\n\n".join(paragraphs), frozenset(templates), frozenset(categories))
 
 
 def _end_of_line(text: str, at: int) -> int:
@@ -117,14 +117,6 @@ _ARGUMENT = re.compile(r"\s*([\w \-]+?)\s*=")
 
 
 @dataclass(slots=True)
-class _Token:
-    start: int
-    end: int
-    opening: bool
-    partner: int = -1
-
-
-@dataclass(slots=True)
 class _Frame:
     """A template with words, while they are read."""
 
@@ -133,59 +125,62 @@ class _Frame:
     parts: list[str]
 
 
-def _braces(text: str) -> list[_Token]:
-    """All double braces, with their partners. An odd brace goes with the outermost of its run."""
-    tokens: list[_Token] = []
+def _braces(text: str) -> tuple[list[tuple[int, int]], list[int]]:
+    """Where double braces are, and the partner of each, or -1. An odd brace goes with the outermost of its run."""
+    spans: list[tuple[int, int]] = []
+    partners: list[int] = []
     openers: list[int] = []
     for found in _BRACES.finditer(text):
         start, end = found.span()
-        opening = text[start] == "{"
         odd = (end - start) % 2
-        if opening:
+        if text[start] == "{":
             for at in range(start + odd, end, 2):
-                openers.append(len(tokens))
-                tokens.append(_Token(start if at == start + odd else at, at + 2, opening=True))
+                openers.append(len(spans))
+                partners.append(-1)
+                spans.append((start if at == start + odd else at, at + 2))
         else:
             for at in range(start, end - odd, 2):
-                token = _Token(at, end if at + 2 + odd == end else at + 2, opening=False)
-                if openers:
-                    token.partner = openers.pop()
-                    tokens[token.partner].partner = len(tokens)
-                tokens.append(token)
+                partner = openers.pop() if openers else -1
+                if partner >= 0:
+                    partners[partner] = len(spans)
+                partners.append(partner)
+                spans.append((at, end if at + 2 + odd == end else at + 2))
     if len(openers) > _MOST_UNCLOSED:
         raise Unreadable(f"broken page: {len(openers):,} templates are opened and never closed")
-    return tokens
+    return spans, partners
 
 
 def _without_templates(text: str, site: Site, title: str, names: set[str]) -> str:
-    tokens = _braces(text)
+    spans, partners = _braces(text)
     parts: list[str] = []
     frames: list[_Frame] = []
+    out = parts
     at = position = 0
-    while position < len(tokens):
-        token = tokens[position]
-        if token.start < at:  # in what was dropped
-            position += 1
-            continue
-        out = frames[-1].parts if frames else parts
-        out.append(text[at : token.start])
-        at = token.end
+    while position < len(spans):
+        start, end = spans[position]
+        partner = partners[position]
         position += 1
-        if not token.opening:
+        if start < at:  # in what was dropped
+            continue
+        out.append(text[at:start])
+        at = end
+        if text[start] == "}":
             if frames and frames[-1].closer == position - 1:
                 frame = frames.pop()
-                (frames[-1].parts if frames else parts).append(_words(frame, site))
+                out = frames[-1].parts if frames else parts
+                out.append(_words(frame, site))
             continue
-        if token.partner < 0:
+        if partner < 0:
             at = _end_of_line(text, at)
             continue
         name = _template_name(text, at, site)
         rule: Rule | None = title if name in ("pagename", "fullpagename") else rule_for(name, site.language)
         names.add(name)
         if rule is None or len(frames) >= _DEEPEST:
-            at, position = tokens[token.partner].end, token.partner + 1
+            at, position = spans[partner][1], partner + 1
         else:
-            frames.append(_Frame(token.partner, rule, []))
+            frames.append(_Frame(partner, rule, []))
+            out = frames[-1].parts
     parts.append(text[at:])
     return "".join(parts)
 
@@ -309,13 +304,19 @@ def _hidden_spans(tokens: list[re.Match[str]]) -> dict[int, int]:
 # ---------------------------------------------------------------- links
 
 _EXTERNAL = re.compile(r"\[(?:(?:https?|ftps?|news|irc|gopher|mailto):|//)[^\s\[\]]*+([^\[\]\n]*+)\]", re.IGNORECASE)
+_SIMPLE_LINK = re.compile(r"\[\[(?:[^\[\]|\n:]*+\|([^\[\]|\n]++)|([^\[\]|\n:#]++))\]\]")
 _BRACKETS = re.compile(r"\[\[|\]\]")
 _TARGET = re.compile(r"[^\[\]|\n]*+")
 _OTHER_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,})*|simple|be-x-old|zh-min-nan")
 
 
+def _without_addresses(text: str) -> str:
+    return _EXTERNAL.sub(lambda link: link.group(1), text)
+
+
 def _without_links(text: str, site: Site, categories: set[str]) -> str:
     """Keep the words that links show; drop pictures, categories and links to other languages."""
+    text = _SIMPLE_LINK.sub(lambda link: link.group(1) or link.group(2), text)  # nearly all of them
     tokens = list(_BRACKETS.finditer(text))
     closers: dict[int, int] = {}
     openers: list[int] = []
@@ -358,24 +359,25 @@ def _shows_nothing(name: str, piped: bool, site: Site, categories: set[str]) -> 
     return space in site.dropped or (not piped and bool(_OTHER_LANGUAGE.fullmatch(prefix)))
 
 
-# ---------------------------------------------------------------- lines
+# ---------------------------------------------------------------- paragraphs
 
 _SWITCH = re.compile(r"__[^\W\d_a-z]+__")
 _CONVERTED = re.compile(r"-\{([^{}]*)\}-")
 _APOSTROPHES = re.compile(r"'{2,}")
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
 _WORD = re.compile(r"[^\W_]")
-_HEADING_LINE = re.compile(r"(={1,6})(.+?)(={1,6})\s*")
+
+_UNTIDY = re.compile(r"[(（\[][ ,;:/·、；，)）\]]|[ ,;:/·、；，][)）]|[ ,;][,;]| \.")
 
 # What is left behind where something was dropped, in this order.
 _TIDY = (
-    (re.compile(r"([(（\[])(?:\s*[,;:/·、；，]\s?)+\s*"), r"\1"),
-    (re.compile(r"(?:\s?[,;:/·、；，]\s*)+([)）])"), r"\1"),
-    (re.compile(r"\s?(?:\(\s?(?:or|and)?\s?\)|\[\s?\]|（\s?）)"), ""),
+    (re.compile(r"([(（\[])(?: ?[,;、；，] ?| ?[:/·](?=[ )）]) ?)++"), r"\1"),
+    (re.compile(r"(?<![ ,;、；，])(?: ?[,;、；，] ?| [:/·] ?)++([)）])"), r"\1"),
+    (re.compile(r" ?(?:\( ?(?:or|and)? ?\)|\[ ?\]|（ ?）)"), ""),
     (re.compile(r"([(（]) "), r"\1"),
     (re.compile(r" ([)）])"), r"\1"),
-    (re.compile(r"([,;])(?:\s?[,;])+"), r"\1"),
-    (re.compile(r" ([,.])(?=\s|$)"), r"\1"),
+    (re.compile(r"([,;])(?: ?[,;])++"), r"\1"),
+    (re.compile(r" ([,.;](?= |$))"), r"\1"),
 )
 
 
@@ -392,40 +394,42 @@ def _first_variant(found: re.Match[str]) -> str:
     return word.strip() if colon else first
 
 
-def _lines(text: str, headings: bool, quote: str) -> Iterator[str]:
-    """The lines that are prose. An empty one comes between paragraphs, headings only before what they head."""
+def _paragraphs(text: str, headings: bool, quote: str) -> Iterator[str]:
+    """What is prose, paragraph by paragraph; headings come only before what they head."""
     waiting: list[tuple[int, str]] = []
-    blank = True
-    for line in text.split("\n"):
+    lines: list[str] = []
+    for line in (*text.split("\n"), ""):
         line = line.strip()
-        if not line:
-            blank = True
+        heading = _heading(line)
+        if line and not heading and not _no_prose(line):
+            lines.append(line)
             continue
-        if line[0] == "=" and (heading := _heading(line)):
-            level, words = heading
-            waiting = [one for one in waiting if one[0] < level]
-            waiting.append((level, _plain(words, "")))
-            blank = True
-            continue
-        if line[0] in "*#;:|" or (line[0] == "!" and ("!!" in line or "|" in line)) or line.startswith("{|"):
-            continue
-        line = _plain(line, quote)
-        if not _WORD.search(line):
-            continue
-        if headings:
-            for _, words in waiting:
-                yield from ("", words)
-        waiting.clear()
-        if blank:
-            yield ""
-        yield line
-        blank = False
+        if lines:
+            paragraph = _plain(" ".join(lines), quote)
+            lines.clear()
+            if _WORD.search(paragraph):
+                if headings:
+                    yield from (words for _, words in waiting)
+                waiting.clear()
+                yield paragraph
+        if heading:
+            waiting = [one for one in waiting if one[0] < heading[0]]
+            waiting.append((heading[0], _plain(heading[1], "")))
+
+
+def _no_prose(line: str) -> bool:
+    """Items of lists, indented lines, rules, and rows of tables whose beginning was not found."""
+    if line[0] == "!":
+        return "!!" in line or "|" in line
+    return line[0] in "*#;:|" or line.startswith(("{|", "----"))
 
 
 def _heading(line: str) -> tuple[int, str] | None:
+    if line[:1] != "=" or line[-1] != "=":
+        return None
     words = line.strip("=")
     level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")))
-    return (level, words) if level and words else None
+    return (level, words) if words else None
 
 
 def _plain(line: str, quote: str) -> str:
@@ -435,9 +439,10 @@ def _plain(line: str, quote: str) -> str:
     if "&" in line:
         line = html.unescape(line)
     line = " ".join(_INVISIBLE.sub("", line).split())
-    for pattern, replacement in _TIDY:
-        line = pattern.sub(replacement, line)
-    return line.strip()
+    if _UNTIDY.search(line):
+        for pattern, replacement in _TIDY:
+            line = pattern.sub(replacement, line)
+    return line.strip().lstrip(",;: ")
 
 
 def _apostrophes(count: int, quote: str) -> str:
