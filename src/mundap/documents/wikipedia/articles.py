@@ -1,5 +1,6 @@
 """Pages into articles: what is no article is left out and counted, the rest is cleaned."""
 
+import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from mundap.documents.wikipedia.dump import Chunk, pages
 from mundap.documents.wikipedia.site import Site, normal
 from mundap.documents.wikipedia.wikitext import clean
 from mundap.records import Skipped
+
+_SPACE = re.compile(rb"<ns>(-?\d+)</ns>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,9 @@ def articles(path: Path, source: str, chunk: Chunk, site: Site, style: Style, fo
             found.skipped.append(Skipped(source, str(page)))
             continue
         found.counts["pages"] += 1
+        if (space := _SPACE.search(page, 0, 2000)) and space.group(1) != b"0":  # half of a dump: not worth parsing
+            found.counts["other namespaces"] += 1
+            continue
         title = ""
         try:
             tree = ET.fromstring(page)  # noqa: S314 (it begins with <page>, so it has no DTD)
@@ -86,11 +92,8 @@ def _article(tree: ET.Element, title: str, site: Site, style: Style) -> Article 
     """The article, or what the page is instead."""
     if not title:
         raise Unreadable("no title")
-    space = tree.findtext("ns")
-    if space is None:  # dumps before 2012
-        prefix, colon, _ = title.partition(":")
-        space = str(site.namespaces.get(normal(prefix), 0)) if colon else "0"
-    if space.strip() != "0":
+    prefix, colon, _ = title.partition(":")
+    if tree.find("ns") is None and colon and site.namespaces.get(normal(prefix), 0):  # dumps before 2012
         return "other namespaces"
     revision = tree.findall("revision")[-1:]
     text = revision[0].findtext("text") if revision else ""
