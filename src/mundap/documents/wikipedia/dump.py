@@ -15,8 +15,8 @@ from typing import IO
 
 from mundap.documents.files import STREAM_ERRORS, SourceFile, Unreadable, explain
 
-MAX_PAGE = 16 << 20
-"""The largest page; MediaWiki itself allows 2 MB."""
+MAX_PAGE = 8 << 20
+"""The largest page, as XML; MediaWiki itself allows 2 MB."""
 
 _CHUNK = 1 << 20
 _PACKED_CHUNK = 256 << 10

@@ -17,6 +17,9 @@ from mundap.documents.wikipedia.templates import Rule, fill, rule_for
 _MOST_UNCLOSED = 100
 """A page with more templates that never end is taken for broken: nobody can say what in it is prose."""
 
+_MOST_MARKS = 500_000
+"""Nobody writes a page with more links, templates and tags, and each of them takes memory."""
+
 _DEEPEST = 40
 """Templates with words, one within the other; MediaWiki stops at the same depth."""
 
@@ -49,6 +52,8 @@ def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes
     Raises:
         Unreadable: The page is hopelessly broken.
     """
+    if sum(map(text.count, ("{{", "}}", "[[", "]]", "<"))) > _MOST_MARKS:
+        raise Unreadable(f"broken page: more than {_MOST_MARKS:,} links, templates and tags")
     templates: set[str] = set()
     categories: set[str] = set()
     text = _without_raw(text)
@@ -377,7 +382,7 @@ _TIDY = (
     (re.compile(r"([(（]) "), r"\1"),
     (re.compile(r" ([)）])"), r"\1"),
     (re.compile(r"([,;])(?: ?[,;])++"), r"\1"),
-    (re.compile(r" ([,.;](?= |$))"), r"\1"),
+    (re.compile(r" ([,.](?= |$))"), r"\1"),
 )
 
 

@@ -4,6 +4,7 @@ A worker is a Python process of its own that is sent chunks through a pipe and s
 ends when the pipe is closed, so that none is left behind however the main process ends. Nothing is pickled.
 """
 
+import contextlib
 import json
 import os
 import queue
@@ -115,8 +116,8 @@ class _Workers:
         self._threads.shutdown(cancel_futures=True)
         for process in self._all:
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
+            for pipe in filter(None, (process.stdin, process.stdout)):
+                with contextlib.suppress(OSError):  # what it was not sent any more
                     pipe.close()
 
     def submit(self, task: Task) -> "Future[Result]":
