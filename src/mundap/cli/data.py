@@ -260,8 +260,8 @@ def convert(path: str, out: str, form: str | None, form_out: str | None, strict:
 @click.option("--words", type=click.IntRange(1, 10_000), default=100, show_default=True,
               help="The most words in a passage.")  # fmt: skip
 @click.option("--headings", is_flag=True, help="Keep the headings of sections.")
-@click.option("--published", is_flag=True, help="As the published psgs_w100: the title first in the text, quotation marks "
-              "for italics, and the last passage of an article filled up from its beginning.")  # fmt: skip
+@click.option("--published", is_flag=True, help="As the published psgs_w100: the title first in the text, quotation "
+              "marks for italics, the last passage of an article filled up from its beginning.")  # fmt: skip
 @shared.STRICT
 @shared.JSON
 def wikipedia(

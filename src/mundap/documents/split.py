@@ -16,7 +16,7 @@ _LONGEST_WORD = 100
 """A longer run without a space (a base64 blob, a line of Chinese) counts as several words."""
 
 _WORD = re.compile(r"\S+")
-_NEEDS_CARE = re.compile(rf"\S{{{_LONGEST_WORD + 1}}}|[{UNSPACED}]{{8}}")
+_OVERLONG = re.compile(rf"(?<!\S)\S{{{_LONGEST_WORD + 1}}}")
 _RUN_OF_UNSPACED = re.compile(rf"[{UNSPACED}]{{8}}")
 _PIECE = re.compile(rf"[{UNSPACED}]{{1,2}}[^\w\s]*|[^{UNSPACED}]{{1,{_LONGEST_WORD}}}")
 
@@ -44,9 +44,9 @@ class Splitter:
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield (start, end) of every passage, in code points; all words of the text are covered."""
-        if self.sentences or _RUN_OF_UNSPACED.search(text):
+        if self.sentences or (not text.isascii() and _RUN_OF_UNSPACED.search(text)):
             yield from self._by_sentence(text)
-        elif self.overlap or _NEEDS_CARE.search(text):
+        elif self.overlap or _OVERLONG.search(text):
             yield from self._by_word(text, 0, len(text))
         else:
             # The common case in one compiled pattern: ten times faster than counting words one by one.
@@ -106,7 +106,7 @@ def _units(text: str, start: int, end: int) -> Iterator[Span]:
     """Words; an overlong one, or one in a script without spaces, in pieces."""
     for match in _WORD.finditer(text, start, end):
         left, right = match.span()
-        if right - left < 8 or not _NEEDS_CARE.search(text, left, right):
+        if right - left < 8 or not (right - left > _LONGEST_WORD or _RUN_OF_UNSPACED.search(text, left, right)):
             yield left, right
         else:
             for piece in _PIECE.finditer(text, left, right):

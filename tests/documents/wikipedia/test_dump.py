@@ -93,7 +93,11 @@ def test_parts_of_a_dump_have_ids_of_their_own(tmp_path):
 def test_a_document_can_be_read_on_from_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(dump, "_CHUNK", 5000)
     monkeypatch.setattr(dump, "_PACKED_CHUNK", 500)
-    for name, data in (("a.xml", plain(pages())), ("b.gz", gzip.compress(plain(pages()))), ("c", multistream(pages())[0])):
+    for name, data in (
+        ("a.xml", plain(pages())),
+        ("b.gz", gzip.compress(plain(pages()))),
+        ("c", multistream(pages())[0]),
+    ):
         dumped = file(tmp_path / name, data)
         every = list(chunks(dumped))
         assert len(every) > 3
@@ -132,7 +136,9 @@ def test_only_articles_are_kept(tmp_path):
 
 def test_dumps_from_before_there_was_a_number_for_namespaces(tmp_path):
     parts = [page(1, "Talk:Kept", "A talk."), page(2, "Star Trek: Picard", "A series.")]
-    assert titles(tmp_path / "x.xml", plain([one.replace(b"    <ns>0</ns>\n", b"") for one in parts])) == ["Star Trek: Picard"]
+    assert titles(tmp_path / "x.xml", plain([one.replace(b"    <ns>0</ns>\n", b"") for one in parts])) == [
+        "Star Trek: Picard"
+    ]
 
 
 # ---------------------------------------------------------------- broken input
@@ -259,7 +265,9 @@ def test_several_processes_give_what_one_does_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("MUNDAP_THREADS", "3")
     assert list(read(dumped)) == alone and len(alone) == 60
     monkeypatch.setattr(dump, "_CHUNK", 5000)
-    assert [one.text for one in read(file(tmp_path / "x.gz", gzip.compress(bz2.decompress(data))))] == [one.text for one in alone]
+    assert [one.text for one in read(file(tmp_path / "x.gz", gzip.compress(bz2.decompress(data))))] == [
+        one.text for one in alone
+    ]
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path):

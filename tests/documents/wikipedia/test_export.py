@@ -38,7 +38,9 @@ def written(folder, data, name="x.xml", out="psgs.tsv", **options):
 
 def test_the_form_of_psgs_w100(tmp_path):
     text = " ".join(f"w{number}" for number in range(230)) + ' and "so" on.'
-    report, (header, *passages) = written(tmp_path, plain([page(1, 'The "Thing"', text), page(2, "Next", "Short text.")]))
+    report, (header, *passages) = written(
+        tmp_path, plain([page(1, 'The "Thing"', text), page(2, "Next", "Short text.")])
+    )
     assert header == ["id", "text", "title"]
     assert [row[0] for row in passages] == ["1", "2", "3", "4"]
     assert [len(row[1].split()) for row in passages] == [100, 100, 33, 2]
@@ -216,12 +218,16 @@ print(*(resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SE
 """
 
 
-@pytest.mark.parametrize("name", ["x.xml", "x.xml.gz", "x.xml.bz2"])
+@pytest.mark.parametrize(
+    "name", ["x.xml", *(pytest.param(name, marks=pytest.mark.slow) for name in ("x.xml.gz", "x.xml.bz2"))]
+)
 def test_memory_does_not_grow_with_the_dump(tmp_path, name):
     """250 MB, mostly comments, which are read but quickly cleaned; far more than a process may hold."""
     filler = page(1, "Article 1", "A text of words.\n<!--" + "x" * (2 << 20) + "-->")
     streams = [bz2.compress(filler)] * 125
-    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wb", **({"compresslevel": 1} if "gz" in name else {})) as out:
+    with (gzip.open if name.endswith("gz") else open)(
+        tmp_path / name, "wb", **({"compresslevel": 1} if "gz" in name else {})
+    ) as out:
         if name.endswith("bz2"):
             out.write(bz2.compress(head()) + b"".join(streams))
         else:
@@ -230,5 +236,5 @@ def test_memory_does_not_grow_with_the_dump(tmp_path, name):
                 out.write(filler)
     command = [sys.executable, "-c", MEASURED, str(tmp_path / name), str(tmp_path / "psgs.tsv")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
-    assert max(map(int, done.stdout.split())) < 300  # megabytes; the limit is 500
+    assert max(map(int, done.stdout.split())) < 200  # megabytes; 500 are allowed
     assert len(table(tmp_path / "psgs.tsv")) == 126

@@ -128,7 +128,11 @@ Elle fut prise le {{date|14|juillet|1789}}. {{Citation|Avant, avant}} est sa dev
 def test_edition(tmp_path, monkeypatch, language):
     monkeypatch.setenv("MUNDAP_THREADS", "1")
     namespaces, (title, text), expected, ambiguous, redirect = EDITIONS[language]
-    parts = [page(1, title, text), page(2, f"{namespaces[14]}:X", "Text of a category.", space=14), page(3, "R", redirect)]
+    parts = [
+        page(1, title, text),
+        page(2, f"{namespaces[14]}:X", "Text of a category.", space=14),
+        page(3, "R", redirect),
+    ]
     parts += [page(10 + number, f"D{number}", one) for number, one in enumerate(ambiguous)]
     data = bz2.compress(plain(parts, language=language, namespaces=namespaces))
     (document,) = read(file(tmp_path / f"{language}wiki-latest-pages-articles.xml.bz2", data))

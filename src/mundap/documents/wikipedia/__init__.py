@@ -1,6 +1,7 @@
 """Wikipedia dumps: from `*-pages-articles*.xml*` to clean articles and 100-word passages.
 
-`dump` cuts a file into chunks and pages, `articles` chooses the pages, `wikitext` with `templates` cleans them,
+`dump` cuts a file into chunks and pages, `articles` chooses the pages, `wikitext` cleans them, with `expand` and
+`templates`,
 `languages` and `site` know what differs from one edition to the next, `work` uses all cores, `passages` and `export`
 write psgs_w100.
 """

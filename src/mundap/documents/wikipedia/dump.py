@@ -240,7 +240,8 @@ def _streams(data: bytes) -> Iterator[Block]:
 def _cut(blocks: Iterator[Block]) -> Iterator[bytes | Unreadable]:
     """Pages out of bytes. One that is not closed, or too long, is left out, and the next one is looked for."""
     buffer = bytearray()
-    border = -1
+    border = -1  # where the next chunk begins, once that has been reached
+    looked = 0  # up to here there is no end of the page that has begun
     for block in blocks:
         if block is None:
             border = len(buffer)
@@ -250,33 +251,37 @@ def _cut(blocks: Iterator[Block]) -> Iterator[bytes | Unreadable]:
         if isinstance(block, Unreadable):
             yield block
             buffer.clear()
+            looked = 0
             continue
         buffer += block
         done = 0
         while (start := buffer.find(_BEGIN, done)) >= 0:
             if 0 <= border <= start:
                 return
-            end = buffer.find(_END, start)
-            again = buffer.find(_BEGIN, start + 1, end if end >= 0 else len(buffer))
+            looked = max(looked, start + len(_BEGIN))
+            end = buffer.find(_END, looked)
+            again = buffer.find(_BEGIN, looked, end if end >= 0 else len(buffer))
             if again >= 0:
                 yield _lost(buffer, start, "invalid XML: it has no end")
-                done = again
+                done = looked = again
             elif end >= 0:
-                done = end + len(_END)
-                if done - start > MAX_PAGE:
-                    yield _lost(buffer, start, f"larger than {MAX_PAGE >> 20} MB")
-                else:
-                    yield bytes(buffer[start:done])
+                done = looked = end + len(_END)
+                yield bytes(buffer[start:done]) if done - start <= MAX_PAGE else _too_large(buffer, start)
             elif len(buffer) - start > MAX_PAGE:
-                yield _lost(buffer, start, f"larger than {MAX_PAGE >> 20} MB, or without an end")
-                done = len(buffer)
+                yield _too_large(buffer, start)
+                done = looked = len(buffer)
             else:
                 break
         keep = start if start >= 0 else max(done, len(buffer) - len(_BEGIN) + 1)
         del buffer[:keep]
+        looked = max(0, len(buffer) - len(_END) + 1)
         border = max(0, border - keep) if border >= 0 else border
     if _BEGIN in buffer:
         yield _lost(buffer, buffer.find(_BEGIN), "invalid XML: the file ends in the middle of it")
+
+
+def _too_large(buffer: bytearray, start: int) -> Unreadable:
+    return _lost(buffer, start, f"larger than {MAX_PAGE >> 20} MB, or without an end")
 
 
 def _lost(buffer: bytearray, start: int, reason: str) -> Unreadable:

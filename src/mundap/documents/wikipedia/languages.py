@@ -65,8 +65,8 @@ DISAMBIGUATION_TEMPLATES: dict[str, tuple[str, ...]] = {
     "uk": ("багатозначність", "неоднозначність"),
     "vi": ("định hướng", "trang định hướng"),
     "zh": (
-        "消歧义", "消歧義", "消歧义页", "消歧義頁", "人名消歧义", "人名消歧義", "地名消歧义", "地名消歧義", "disambig-cn",
-        "车站消歧义", "車站消歧義", "学校消歧义", "學校消歧義", "hndis", "geodis",
+        "消歧义", "消歧義", "消歧义页", "消歧義頁", "人名消歧义", "人名消歧義", "地名消歧义", "地名消歧義",
+        "disambig-cn", "车站消歧义", "車站消歧義", "学校消歧义", "學校消歧義", "hndis", "geodis",
     ),
 }  # fmt: skip
 """Templates that stand on disambiguation pages, and on no others."""
@@ -79,7 +79,7 @@ DISAMBIGUATION_CATEGORIES: dict[str, tuple[str, ...]] = {
     "cs": ("rozcestníky",),
     "da": ("flertydig",),
     "de": ("begriffsklärung",),
-    "en": ("human name disambiguation pages", "place name disambiguation pages", "disambiguation pages with short descriptions"),
+    "en": ("human name disambiguation pages", "place name disambiguation pages"),
     "es": ("wikipedia:desambiguación", "desambiguación"),
     "fa": ("صفحه‌های ابهام‌زدایی",),
     "fi": ("täsmennyssivut",),
@@ -89,7 +89,10 @@ DISAMBIGUATION_CATEGORIES: dict[str, tuple[str, ...]] = {
     "id": ("halaman disambiguasi",),
     "it": ("disambiguazione",),
     "ja": ("曖昧さ回避", "人名の曖昧さ回避", "地名の曖昧さ回避", "同名の地名"),
-    "ko": ("동음이의어 문서", "모든 동음이의어 문서", "동음이의어", "동명이인", "지명 동음이의어 문서", "인명 동음이의어 문서"),
+    "ko": (
+        "동음이의어 문서", "모든 동음이의어 문서", "동음이의어", "동명이인",
+        "지명 동음이의어 문서", "인명 동음이의어 문서",
+    ),
     "nl": ("wikipedia:doorverwijspagina",),
     "no": ("pekere", "pekersider"),
     "pl": ("strony ujednoznaczniające",),

@@ -11,17 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mundap.documents.files import Unreadable
+from mundap.documents.wikipedia.expand import end_of_line, without_templates
 from mundap.documents.wikipedia.site import Site, normal
-from mundap.documents.wikipedia.templates import Rule, fill, rule_for
-
-_MOST_UNCLOSED = 100
-"""A page with more templates that never end is taken for broken: nobody can say what in it is prose."""
 
 _MOST_MARKS = 500_000
 """Nobody writes a page with more links, templates and tags, and each of them takes memory."""
-
-_DEEPEST = 40
-"""Templates with words, one within the other; MediaWiki stops at the same depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +46,12 @@ def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes
     Raises:
         Unreadable: The page is hopelessly broken.
     """
-    if sum(map(text.count, ("{{", "}}", "[[", "]]", "<"))) > _MOST_MARKS:
+    if len(text) > _MOST_MARKS and sum(map(text.count, ("{{", "}}", "[[", "]]", "<"))) > _MOST_MARKS:
         raise Unreadable(f"broken page: more than {_MOST_MARKS:,} links, templates and tags")
     templates: set[str] = set()
     categories: set[str] = set()
     text = _without_raw(text)
-    text = _without_templates(text, site, title, templates)
+    text = without_templates(text, site, title, templates)
     text = _without_tables(text)
     if site.converted:
         text = _CONVERTED.sub(_first_variant, text)
@@ -67,11 +61,6 @@ def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes
     text = _without_addresses(text)  # those whose words held links
     paragraphs = _paragraphs(_SWITCH.sub("", text), headings, '"' if quotes else "")
     return Cleaned("\n\n".join(paragraphs), frozenset(templates), frozenset(categories))
-
-
-def _end_of_line(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return end if end >= 0 else len(text)
 
 
 # ---------------------------------------------------------------- what is no prose at all
@@ -104,118 +93,13 @@ def _without_raw(text: str) -> str:
         close = None if name in unclosed else _CLOSING[name].search(text, at)
         if close is None:
             unclosed.add(name)  # looked for once: a thousand more of them must not each search the whole page
-            at = at if name == "nowiki" else _end_of_line(text, at)
+            at = at if name == "nowiki" else end_of_line(text, at)
             continue
         if name == "nowiki":
             parts.append(text[at : close.start()].translate(_LITERAL))
         at = close.end()
     parts.append(text[at:])
     return "".join(parts)
-
-
-# ---------------------------------------------------------------- templates
-
-_BRACES = re.compile(r"\{\{+|\}\}+")
-_NAME = re.compile(r"[^|{}<>\[\]]*")
-_LINKED = re.compile(r"\[\[[^\[\]]*\]\]")
-_ARGUMENT = re.compile(r"\s*([\w \-]+?)\s*=")
-
-
-@dataclass(slots=True)
-class _Frame:
-    """A template with words, while they are read."""
-
-    closer: int
-    rule: Rule
-    parts: list[str]
-
-
-def _braces(text: str) -> tuple[list[tuple[int, int]], list[int]]:
-    """Where double braces are, and the partner of each, or -1. An odd brace goes with the outermost of its run."""
-    spans: list[tuple[int, int]] = []
-    partners: list[int] = []
-    openers: list[int] = []
-    for found in _BRACES.finditer(text):
-        start, end = found.span()
-        odd = (end - start) % 2
-        if text[start] == "{":
-            for at in range(start + odd, end, 2):
-                openers.append(len(spans))
-                partners.append(-1)
-                spans.append((start if at == start + odd else at, at + 2))
-        else:
-            for at in range(start, end - odd, 2):
-                partner = openers.pop() if openers else -1
-                if partner >= 0:
-                    partners[partner] = len(spans)
-                partners.append(partner)
-                spans.append((at, end if at + 2 + odd == end else at + 2))
-    if len(openers) > _MOST_UNCLOSED:
-        raise Unreadable(f"broken page: {len(openers):,} templates are opened and never closed")
-    return spans, partners
-
-
-def _without_templates(text: str, site: Site, title: str, names: set[str]) -> str:
-    spans, partners = _braces(text)
-    parts: list[str] = []
-    frames: list[_Frame] = []
-    out = parts
-    at = position = 0
-    while position < len(spans):
-        start, end = spans[position]
-        partner = partners[position]
-        position += 1
-        if start < at:  # in what was dropped
-            continue
-        out.append(text[at:start])
-        at = end
-        if text[start] == "}":
-            if frames and frames[-1].closer == position - 1:
-                frame = frames.pop()
-                out = frames[-1].parts if frames else parts
-                out.append(_words(frame, site))
-            continue
-        if partner < 0:
-            at = _end_of_line(text, at)
-            continue
-        name = _template_name(text, at, site)
-        rule: Rule | None = title if name in ("pagename", "fullpagename") else rule_for(name, site.language)
-        names.add(name)
-        if rule is None or len(frames) >= _DEEPEST:
-            at, position = spans[partner][1], partner + 1
-        else:
-            frames.append(_Frame(partner, rule, []))
-            out = frames[-1].parts
-    parts.append(text[at:])
-    return "".join(parts)
-
-
-def _template_name(text: str, at: int, site: Site) -> str:
-    found = _NAME.match(text, at)
-    name = normal(found.group(0)) if found else ""
-    prefix, colon, rest = name.partition(":")
-    if not colon:
-        return name
-    return rest.strip() if prefix.strip() in site.templates else f"{prefix.strip()}:"
-
-
-def _words(frame: _Frame, site: Site) -> str:
-    """What a template says, from its arguments, which hold no other templates any more."""
-    content = "".join(frame.parts)
-    if "[[" in content:
-        content = _LINKED.sub(lambda link: link.group(0).replace("|", "\x02"), content)
-    name, *pieces = content.split("|")
-    given = {"0": name}
-    if ":" in name:
-        pieces.insert(0, name.partition(":")[2])
-    count = 0
-    for piece in pieces:
-        if named := _ARGUMENT.match(piece):
-            given[named.group(1).lower()] = piece[named.end() :].strip()
-        else:
-            count += 1
-            given.setdefault(str(count), piece)
-    return fill(frame.rule, given, site.language).replace("\x02", "|")
 
 
 # ---------------------------------------------------------------- tables
@@ -256,10 +140,14 @@ _TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)\b([^<>]*)>|</?ref\b[^<>\n]*", re.IGNOR
 _LEFT_OUT = frozenset(("table", "ul", "ol", "dl"))
 _BREAKS = frozenset(("br", "p", "div", "blockquote", "center", "hr", "poem", "li", "td", "tr", "dd", "dt", "h2", "h3"))
 _INLINE = frozenset(
-    "a abbr b bdi bdo big caption cite code data dfn del em font h1 h4 h5 h6 i includeonly inputbox ins kbd lang langconvert "
-    "mark math noinclude nowiki onlyinclude pre q ref references rb rbc rp rt rtc ruby s samp section small source span "
-    "strike strong sub sup tbody th thead time tt u var wbr gallery timeline score indicator templatestyles".split()
-)  # fmt: skip
+    word
+    for line in (
+        "a abbr b bdi bdo big caption cite code data dfn del em font gallery h1 h4 h5 h6 i includeonly indicator ins",
+        "kbd mark math noinclude nowiki onlyinclude pre q rb rbc ref references rp rt rtc ruby s samp score section small",
+        "source span strike strong sub sup tbody templatestyles th thead time timeline tt u var wbr",
+    )
+    for word in line.split()
+)
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|\bnoexcerpt\b", re.IGNORECASE)
 
 
@@ -344,7 +232,7 @@ def _without_links(text: str, site: Site, categories: set[str]) -> str:
         name = target.group(0) if target else ""
         piped = text[at + len(name) : at + len(name) + 1] == "|"
         if _shows_nothing(name, piped, site, categories):
-            at = closers[start] if start in closers else _end_of_line(text, at)
+            at = closers[start] if start in closers else end_of_line(text, at)
         elif piped and not text.startswith("]]", at + len(name) + 1):
             at += len(name) + 1
         else:
@@ -372,7 +260,10 @@ _APOSTROPHES = re.compile(r"'{2,}")
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
 _WORD = re.compile(r"[^\W_]")
 
-_UNTIDY = re.compile(r"[(（\[][ ,;:/·、；，)）\]]|[ ,;:/·、；，][)）]|[ ,;][,;]| \.")
+_UNTIDY = (
+    *("( ", "(,", "(;", "()", "(:", "(/", "(·", "(or", "(and", " )", ",)", ";)", "[ ", "[]", "[,", "[;"),
+    *(" ,", " .", ",,", ",;", ";,", ";;", "; ;", "（ ", "（，", "（；", "（、", "（）", " ）", "，）", "；）", "、）"),
+)
 
 # What is left behind where something was dropped, in this order.
 _TIDY = (
@@ -444,7 +335,7 @@ def _plain(line: str, quote: str) -> str:
     if "&" in line:
         line = html.unescape(line)
     line = " ".join(_INVISIBLE.sub("", line).split())
-    if _UNTIDY.search(line):
+    if any(map(line.__contains__, _UNTIDY)):  # seldom, and sooner told than by seven patterns
         for pattern, replacement in _TIDY:
             line = pattern.sub(replacement, line)
     return line.strip().lstrip(",;: ")

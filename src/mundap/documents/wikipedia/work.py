@@ -146,7 +146,7 @@ class _Workers:
             pass
         code = "from mundap.documents.wikipedia.work import serve; serve()"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 (our own Python, our own code)
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
         self._all.append(process)
