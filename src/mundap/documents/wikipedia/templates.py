@@ -199,6 +199,7 @@ _EVERYWHERE = _table(
     ("—", "mdash, em dash, —, emdash"),
     (" ", "nbsp, space, sp, spaces, thinsp, thin space, thinspace, hair space, hsp, break, br, crlf"),
     ("'", "', `"),
+    ("'\"", "' \""),
     ("'s", "'s"),
     ("ʻ", "okina"),
     ("ʾ", "hamza"),

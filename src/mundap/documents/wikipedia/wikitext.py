@@ -143,8 +143,8 @@ _INLINE = frozenset(
     word
     for line in (
         "a abbr b bdi bdo big caption cite code data dfn del em font gallery h1 h4 h5 h6 i includeonly indicator ins",
-        "kbd mark math noinclude nowiki onlyinclude pre q rb rbc ref references rp rt rtc ruby s samp score section small",
-        "source span strike strong sub sup tbody templatestyles th thead time timeline tt u var wbr",
+        "kbd mark math noinclude nowiki onlyinclude pre q rb rbc ref references rp rt rtc ruby s samp score section",
+        "small source span strike strong sub sup tbody templatestyles th thead time timeline tt u var wbr",
     )
     for word in line.split()
 )
