@@ -24,7 +24,7 @@ def test_passages_of_a_dump(dump, tmp_path):
     assert (code, err) == (0, "")
     first, second, third = out.splitlines()
     assert first == f"{tmp_path}/psgs.tsv: 18 passages of 6 articles; 8 pages in all"
-    assert second == "left out: 1 redirects, 1 disambiguation, 0 other namespaces, 0 empty; 0 skipped"
+    assert second == "left out: redirects 1, disambiguation 1, other namespaces 0, empty 0; skipped 0"
     assert "pages/s" in third
     assert (tmp_path / "psgs.tsv").read_text().startswith("id\ttext\ttitle\n1\tArticle 1 is about word1x0 word1x1")
 

@@ -280,7 +280,7 @@ def wikipedia(
       mundap data wikipedia kowiki-*.xml-p*.bz2 -o psgs.tsv.gz --headings
     """
     from mundap.documents.wikipedia.articles import Style
-    from mundap.documents.wikipedia.export import export
+    from mundap.documents.wikipedia.export import KINDS, export
     from mundap.documents.wikipedia.passages import Cut
 
     with shared.pages_bar("reading") as watch:
@@ -289,12 +289,10 @@ def wikipedia(
         shared.print_json({"out": out, **report.as_dict()})
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
-        left = ", ".join(
-            f"{report.counts[kind]:,} {kind}" for kind in ("redirects", "disambiguation", "other namespaces", "empty")
-        )
+        left = ", ".join(f"{kind} {report.counts[kind]:,}" for kind in KINDS[2:])
         kept = f"{shared.count(report.passages, 'passage')} of {shared.count(report.counts['articles'], 'article')}"
         click.echo(f"{out}: {kept}; {shared.count(report.counts['pages'], 'page')} in all")
-        click.echo(f"left out: {left}; {report.skipped_count:,} skipped")
+        click.echo(f"left out: {left}; skipped {report.skipped_count:,}")
         click.echo(f"{report.rate:,.0f} pages/s, {report.seconds:.1f} s")
     if report.skipped_count:
         return 1 if strict else 3

@@ -289,7 +289,7 @@ def test_a_chunk_that_kills_every_worker_is_skipped(tmp_path, monkeypatch):
     dumped = file(tmp_path / "x.xml", plain(pages(3)))
     (chunk,) = chunks(dumped)
     task = work.Task(str(dumped.path), "x.xml", head().decode(), chunk, articles.Style())
-    (skipped,) = next(work.run(iter([task]), 2)).found.skipped
+    (skipped,) = next(work.run([task, task], 2)).found.skipped
     assert "killed twice" in skipped.reason
 
 

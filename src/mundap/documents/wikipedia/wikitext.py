@@ -334,7 +334,9 @@ def _plain(line: str, quote: str) -> str:
         line = _APOSTROPHES.sub(lambda found: _apostrophes(len(found.group(0)), quote), line)
     if "&" in line:
         line = html.unescape(line)
-    line = " ".join(_INVISIBLE.sub("", line).split())
+    if not line.isprintable():
+        line = _INVISIBLE.sub("", line)
+    line = " ".join(line.split())
     if any(map(line.__contains__, _UNTIDY)):  # seldom, and sooner told than by seven patterns
         for pattern, replacement in _TIDY:
             line = pattern.sub(replacement, line)

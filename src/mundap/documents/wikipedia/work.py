@@ -5,6 +5,7 @@ ends when the pipe is closed, so that none is left behind however the main proce
 """
 
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -67,10 +68,13 @@ def run(tasks: Iterable[Task], processes: int | None = None) -> Iterator[Result]
 
     Args:
         tasks: They are asked for as they are needed.
-        processes: How many; by default one a core. With one, everything is done in this process.
+        processes: How many; by default one a core. With one, or one task, everything is done in this process.
     """
     processes = processes or cores()
-    if processes == 1:
+    tasks = iter(tasks)
+    first = list(itertools.islice(tasks, 2))
+    tasks = itertools.chain(first, tasks)
+    if processes == 1 or len(first) < 2:
         for task in tasks:
             yield work(task)
         return
