@@ -67,40 +67,32 @@ def timed(command: list[str], cores: str) -> tuple[float, float]:
 
 
 def speed(dump: Path, megabytes: float, peer: str | None, folder: Path, rounds: int) -> dict[str, Any]:
-    """Both on one core and on two, in turn, best of some rounds; the CPU time is what a busy machine disturbs least."""
-    ours = [sys.executable, "-m", "mundap", "data", "wikipedia", str(dump), "-o", str(folder / "psgs.tsv"), "--json"]
-    theirs = [
-        str(peer),
-        "-m",
-        "wikiextractor.WikiExtractor",
-        str(dump),
-        "-o",
-        str(folder / "wx"),
-        "--no-templates",
-        "-q",
-    ]
-    best: dict[str, list[tuple[float, float]]] = {}
+    """All on one core and on two, in turn, best of some rounds; CPU time is what a busy machine disturbs least."""
+    commands = {"mundap": [sys.executable, "-m", "mundap", "data", "wikipedia", str(dump), "-o", str(folder / "p.tsv")]}
+    if peer:
+        extract = [peer, "-m", "wikiextractor.WikiExtractor", str(dump), "-o", str(folder / "wx"), "-q", "--processes"]
+        commands |= {
+            "wikiextractor": extract,
+            "wikiextractor --no-templates": [*extract[:3], "--no-templates", *extract[3:]],
+        }
+    times: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for _ in range(rounds):
-        for cores, name in (("0", "one core"), ("0,1", "two cores")):
-            best.setdefault(f"mundap, {name}", []).append(timed(ours, cores))
-            if peer:
-                number = str(len(cores.split(",")))
-                best.setdefault(f"wikiextractor, {name}", []).append(timed([*theirs, "--processes", number], cores))
+        for name, command in commands.items():
+            for cores in (1, 2):
+                whole = command if name == "mundap" else [*command, str(cores)]
+                times.setdefault((name, cores), []).append(timed(whole, "0" if cores == 1 else "0,1"))
                 shutil.rmtree(folder / "wx", ignore_errors=True)
     figures: dict[str, Any] = {"rounds": rounds, "xml_mb": round(megabytes, 1), "bz2_mb": dump.stat().st_size / 1e6}
-    for name, times in best.items():
-        wall, cpu = min(one[0] for one in times), min(one[1] for one in times)
-        figures[name] = {
+    for (name, cores), taken in times.items():
+        wall, cpu = (min(column) for column in zip(*taken, strict=True))
+        mine = [min(column) for column in zip(*times["mundap", cores], strict=True)]
+        figures[f"{name}, cores {cores}"] = {
             "seconds": round(wall, 2),
             "cpu_seconds": round(cpu, 2),
-            "xml_mb_per_second": round(megabytes / wall, 2),
             "xml_mb_per_cpu_second": round(megabytes / cpu, 2),
+            "times mundap": round(wall / mine[0], 2),
+            "times mundap, CPU": round(cpu / mine[1], 2),
         }
-    if peer:
-        for name in ("one core", "two cores"):
-            mine, other = figures[f"mundap, {name}"], figures[f"wikiextractor, {name}"]
-            figures[f"ratio, {name}"] = round(other["seconds"] / mine["seconds"], 2)
-            figures[f"ratio of CPU, {name}"] = round(other["cpu_seconds"] / mine["cpu_seconds"], 2)
     return figures
 
 
@@ -117,7 +109,7 @@ def serial_share(dump: Path, megabytes: float, folder: Path) -> float:
 
 def whole(figures: dict[str, Any], serial: float) -> dict[str, str]:
     """How long the English dump would take, from the CPU time a megabyte of XML takes here."""
-    each = 1 / figures["mundap, one core"]["xml_mb_per_cpu_second"]
+    each = 1 / figures["mundap, cores 1"]["xml_mb_per_cpu_second"]
     hours = {cores: max(each / cores, serial) * FULL_XML_GB * 1000 / 3600 for cores in (1, 2, 64)}
     return {
         f"{cores} cores": f"{value:.1f} h" if value > 1 else f"{value * 60:.0f} min" for cores, value in hours.items()
@@ -191,7 +183,7 @@ def main() -> None:
     parser.add_argument("dump", type=Path)
     parser.add_argument("--wikiextractor", metavar="PYTHON")
     parser.add_argument("--published", type=Path, nargs="*", default=[])
-    parser.add_argument("--copies", type=int, default=10)
+    parser.add_argument("--copies", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     csv.field_size_limit(1 << 30)

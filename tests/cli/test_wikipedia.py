@@ -14,7 +14,11 @@ from tests.documents.wikipedia.making import multistream, page, pages, plain
 @pytest.fixture
 def dump(tmp_path):
     path = tmp_path / "enwiki-latest-pages-articles-multistream.xml.bz2"
-    parts = [*pages(6), page(7, "Old", "#REDIRECT [[Article 1]]", redirect="Article 1"), page(8, "A", "* b\n{{disambig}}")]
+    parts = [
+        *pages(6),
+        page(7, "Old", "#REDIRECT [[Article 1]]", redirect="Article 1"),
+        page(8, "A", "* b\n{{disambig}}"),
+    ]
     path.write_bytes(multistream(parts)[0])
     return path
 

@@ -17,7 +17,7 @@ _FORMS = click.Choice(["dpr-json", "dpr-jsonl", "tevatron", "beir", "triples"])
 
 @click.group()
 def data() -> None:
-    """Make, check and convert training data; make passages from Wikipedia."""
+    """Make, check and convert training data; passages from Wikipedia."""
 
 
 @data.command()

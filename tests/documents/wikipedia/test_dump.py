@@ -247,6 +247,31 @@ def test_what_is_no_dump(tmp_path, data):
     assert isinstance(skipped, Skipped)
 
 
+def test_a_piece_out_of_the_middle_is_read_if_one_says_what_it_is(tmp_path):
+    piece = b"".join(pages(3))
+    (document, *_) = read(file(tmp_path / "kowiki-piece.xml", piece), "wikipedia")
+    assert document.id == "kowiki:1"
+    assert not looks_like_dump(piece)
+
+
+def test_a_file_that_goes_away(tmp_path):
+    dumped = file(tmp_path / "x.xml", plain(pages(3)))
+    (chunk,) = chunks(dumped)
+    dumped.path.unlink()
+    (lost,) = dump.pages(dumped.path, chunk)
+    assert str(lost) == "the part at byte 0: no such file"
+
+
+def test_a_page_that_goes_on_in_a_damaged_stream(tmp_path, monkeypatch):
+    monkeypatch.setattr(dump, "_PACKED_CHUNK", 1)
+    data = bytearray(packed_by_size(plain(pages(8)), 4000))
+    second = data.index(b"BZh91AY&SY", 10)
+    data[second + 50 : second + 90] = bytes(40)
+    kept, reasons = broken(tmp_path, bytes(data), "x.bz2")
+    assert "Article 2" not in kept and kept[0] == "Article 1" and kept[-4:] == ALL[4:8]
+    assert any("corrupt compressed data" in reason for reason in reasons)
+
+
 def test_dumps_are_known_by_their_beginning():
     assert "wikipedia" in FORMATS
     assert looks_like_dump(head()) and looks_like_dump(b'<?xml version="1.0"?>\n' + head())

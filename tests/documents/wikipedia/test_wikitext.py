@@ -100,6 +100,7 @@ TEMPLATES = {
     "{{langx|de|Wort}}": "Wort",
     "{{transliteration|ko|ISO|Seoul}}": "Seoul",
     "{{Template:Nowrap|1=a = b}}": "a = b",
+    "{{Template:Nowrap|words}}": "words",
     "{{abbr|km|kilometre}}": "km",
     "{{quote|To be or not.|author=Hamlet}}": "To be or not.",
     "{{Blockquote |text=It [[is|was]] so. |sign=X}}": "It was so.",
@@ -189,6 +190,8 @@ HOSTILE = {
     "entities": "&amp" * 100_000,
     "brackets": "[" * 300_000,
     "pipes": "{{nowrap" + "|a=" * 100_000 + "}}",
+    "blanks in a template": "{{nowrap|a" + " " * 300_000 + "b}}",
+    "a long argument": "{{nowrap|" + "a " * 150_000 + "=b}}",
     "variants": "-{" * 100_000,
     "one line": "word [[link]] '''bold''' {{nowrap|x}} <b>y</b> " * 50_000,
 }

@@ -70,7 +70,7 @@ def head(file: SourceFile) -> str:
             if not block:
                 break
             data += block
-            if not looks_like_dump(data):
+            if not looks_like_dump(data, cut_out=True):
                 return ""
     return _as_text(data)
 
@@ -79,12 +79,12 @@ def _as_text(data: bytes) -> str:
     return data.decode(_MARKS.get(data[:2], "utf-8"), "replace")
 
 
-def looks_like_dump(data: bytes) -> bool:
-    """Whether a file that begins like this is a dump: an XML file with MediaWiki's pages in it."""
+def looks_like_dump(data: bytes, cut_out: bool = False) -> bool:
+    """Whether a file that begins like this is a dump, or, if that will do, a piece out of the middle of one."""
     start = _as_text(data[:4096]).lstrip("\ufeff \t\r\n")
     if start.startswith("<?xml"):
         start = start.partition("?>")[2].lstrip()
-    return start.startswith(("<mediawiki", "<page>", "<siteinfo"))
+    return start.startswith("<mediawiki") or (cut_out and start.startswith(("<siteinfo", "<page>")))
 
 
 def chunks(file: SourceFile, start: int = 0) -> Iterator[Chunk]:
@@ -192,8 +192,11 @@ def pages(path: Path, chunk: Chunk) -> Iterator[bytes | Unreadable]:
         if chunk.lost:
             yield Unreadable(f"{chunk.lost}; what came before was kept")
         return
-    with path.open("rb") as raw:
-        yield from _cut(_unpacked(raw, chunk) if chunk.kind == "bz2" else _plain(raw, chunk))
+    try:
+        with path.open("rb") as raw:
+            yield from _cut(_unpacked(raw, chunk) if chunk.kind == "bz2" else _plain(raw, chunk))
+    except STREAM_ERRORS as error:
+        yield Unreadable(f"the part at byte {chunk.start:,}: {explain(error)}")
 
 
 def _plain(raw: IO[bytes], chunk: Chunk) -> Iterator[Block]:
@@ -249,6 +252,8 @@ def _cut(blocks: Iterator[Block]) -> Iterator[bytes | Unreadable]:
                 return
             continue
         if isinstance(block, Unreadable):
+            if border >= 0:  # said by the next chunk, too
+                break
             yield block
             buffer.clear()
             looked = 0

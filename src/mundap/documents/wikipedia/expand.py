@@ -16,7 +16,7 @@ _DEEPEST = 40
 _BRACES = re.compile(r"\{\{+|\}\}+")
 _NAME = re.compile(r"[^|{}<>\[\]]*")
 _LINKED = re.compile(r"\[\[[^\[\]]*\]\]")
-_ARGUMENT = re.compile(r"\s*([\w \-]+?)\s*=")
+_ARGUMENT = re.compile(r"[\w \-]{1,40}")
 
 
 @dataclass(slots=True)
@@ -26,6 +26,7 @@ class _Frame:
     closer: int
     rule: Rule
     parts: list[str]
+    function: bool  # `{{formatnum:5}}`: the first argument comes behind a colon
 
 
 def _braces(text: str) -> tuple[list[tuple[int, int]], list[int]]:
@@ -87,7 +88,7 @@ def without_templates(text: str, site: Site, title: str, names: set[str]) -> str
         if rule is None or len(frames) >= _DEEPEST:
             at, position = spans[partner][1], partner + 1
         else:
-            frames.append(_Frame(partner, rule, []))
+            frames.append(_Frame(partner, rule, [], name.endswith(":")))
             out = frames[-1].parts
     parts.append(text[at:])
     return "".join(parts)
@@ -109,12 +110,13 @@ def _words(frame: _Frame, site: Site) -> str:
         content = _LINKED.sub(lambda link: link.group(0).replace("|", "\x02"), content)
     name, *pieces = content.split("|")
     given = {"0": name}
-    if ":" in name:
+    if frame.function:
         pieces.insert(0, name.partition(":")[2])
     count = 0
     for piece in pieces:
-        if named := _ARGUMENT.match(piece):
-            given[named.group(1).lower()] = piece[named.end() :].strip()
+        key, sign, value = piece.partition("=")
+        if sign and _ARGUMENT.fullmatch(key := key.strip()):
+            given[key.lower()] = value.strip()
         else:
             count += 1
             given.setdefault(str(count), piece)

@@ -148,7 +148,7 @@ _INLINE = frozenset(
     )
     for word in line.split()
 )
-_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|\bnoexcerpt\b", re.IGNORECASE)
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 
 def _without_tags(text: str) -> str:
