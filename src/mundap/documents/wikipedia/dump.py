@@ -72,7 +72,9 @@ def head(file: SourceFile) -> str:
             data += block
             if not looks_like_dump(data, cut_out=True):
                 return ""
-    return _as_text(data)
+    text = _as_text(data)
+    end = text.find("</siteinfo>")
+    return text[:end] if end >= 0 else text[:1000]
 
 
 def _as_text(data: bytes) -> str:

@@ -119,6 +119,7 @@ class _Workers:
             process.kill()
         self._threads.shutdown(cancel_futures=True)
         for process in self._all:
+            process.kill()  # one may have been started meanwhile
             process.wait()
             for pipe in filter(None, (process.stdin, process.stdout)):
                 with contextlib.suppress(OSError):  # what it was not sent any more
@@ -151,7 +152,7 @@ class _Workers:
         code = "from mundap.documents.wikipedia.work import serve; serve()"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         process = subprocess.Popen(  # noqa: S603 (our own Python, our own code)
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            [sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
         self._all.append(process)
         return process
