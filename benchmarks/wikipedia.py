@@ -4,7 +4,8 @@ python benchmarks/wikipedia.py DUMP [--wikiextractor PYTHON] [--published FILE â
 
 DUMP is any dump; its pages are written N times into one multistream file, so that there is enough to measure. PYTHON
 is one in whose environment WikiExtractor and mwparserfromhell are installed: the former is AGPL, and neither is a
-dependency of ours, so put them into a venv that is thrown away. FILE holds genuine rows of psgs_w100 (.tsv.gz, or .jsonl.gz with `title` and `text`).
+dependency of ours, so put them into a venv that is thrown away. FILE holds genuine rows of psgs_w100 (.tsv.gz, or
+.jsonl.gz with `title` and `text`).
 """
 
 import argparse

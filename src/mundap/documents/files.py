@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from charset_normalizer import from_bytes
-
 from mundap.errors import MundapError
 
 MAX_FILE = 512 << 20
@@ -209,6 +207,8 @@ def decode(data: bytes) -> str:
         return lenient  # UTF-8 with a few damaged bytes
     if _is_western(data):
         return data.decode("cp1252", "replace")
+    from charset_normalizer import from_bytes
+
     guess = from_bytes(data[:200_000]).best()
     if guess is None:
         raise Unreadable("neither UTF-8 nor any other text encoding")

@@ -53,6 +53,17 @@ class Splitter:
             for match in _block(self.words).finditer(text):
                 yield match.span()
 
+    def texts(self, text: str) -> Iterator[str]:
+        """Yield the passages themselves, with one space between words."""
+        words = text.split()
+        plain = not (self.sentences or self.overlap) and max(map(len, words), default=0) <= _LONGEST_WORD
+        if plain and (text.isascii() or not _RUN_OF_UNSPACED.search(text)):
+            for start in range(0, len(words), self.words):
+                yield " ".join(words[start : start + self.words])
+        else:
+            for start, end in self.spans(text):
+                yield " ".join(text[start:end].split())
+
     def _by_word(self, text: str, start: int, end: int) -> Iterator[Span]:
         window: deque[Span] = deque(maxlen=self.words)
         fresh, needed = 0, self.words  # words that no passage has covered yet, and how many make the next one

@@ -59,7 +59,9 @@ def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes
     text = _without_addresses(text)
     text = _without_links(text, site, categories)
     text = _without_addresses(text)  # those whose words held links
-    paragraphs = _paragraphs(_SWITCH.sub("", text), headings, '"' if quotes else "")
+    if "__" in text:
+        text = _SWITCH.sub("", text)
+    paragraphs = _paragraphs(text, headings, '"' if quotes else "")
     return Cleaned("\n\n".join(paragraphs), frozenset(templates), frozenset(categories))
 
 
@@ -204,7 +206,7 @@ _OTHER_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,})*|simple|be-x-old|zh-min-
 
 
 def _without_addresses(text: str) -> str:
-    return _EXTERNAL.sub(lambda link: link.group(1), text)
+    return _EXTERNAL.sub(lambda link: link.group(1), text) if "[" in text else text
 
 
 def _without_links(text: str, site: Site, categories: set[str]) -> str:
@@ -296,7 +298,7 @@ def _paragraphs(text: str, headings: bool, quote: str) -> Iterator[str]:
     lines: list[str] = []
     for line in (*text.split("\n"), ""):
         line = line.strip()
-        heading = _heading(line)
+        heading = _heading(line) if line[:1] == "=" else None
         if line and not heading and not _no_prose(line):
             lines.append(line)
             continue
@@ -321,7 +323,7 @@ def _no_prose(line: str) -> bool:
 
 
 def _heading(line: str) -> tuple[int, str] | None:
-    if line[:1] != "=" or line[-1] != "=":
+    if line[-1] != "=":
         return None
     words = line.strip("=")
     level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")))
