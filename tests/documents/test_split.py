@@ -72,3 +72,11 @@ def test_english_words_with_a_few_chinese_characters_stay_whole():
 def test_nonsense_is_refused(options):
     with pytest.raises(UsageError):
         Splitter(**options)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " a  b\n\nc ", "w " * 250, "x" * 250, "漢字かな交じり文。" * 40, "서울은 수도이다. " * 80]
+)
+@pytest.mark.parametrize("splitter", [Splitter(), Splitter(7), Splitter(10, overlap=3), Splitter(20, sentences=True)])
+def test_texts_are_what_the_spans_hold(text, splitter):
+    assert list(splitter.texts(text)) == [" ".join(text[start:end].split()) for start, end in splitter.spans(text)]

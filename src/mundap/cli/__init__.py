@@ -18,7 +18,7 @@ _VERBS = {
     "compact": ("mundap.cli.manage", "compact", "Rewrite an index without deleted passages."),
     "info": ("mundap.cli.manage", "info", "Show what an index holds."),
     "verify": ("mundap.cli.manage", "verify", "Check every file of an index."),
-    "data": ("mundap.cli.data", "data", "Make, check and convert training data."),
+    "data": ("mundap.cli.data", "data", "Make, check and convert training data; passages from Wikipedia."),
     "evaluate": ("mundap.cli.evaluate", "evaluate", "Measure how well questions are answered."),
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
     "train": ("mundap.cli.train", "train", "Train models."),

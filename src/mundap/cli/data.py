@@ -1,4 +1,4 @@
-"""`mundap data`: make, check and convert training data."""
+"""`mundap data`: make, check and convert training data; passages from Wikipedia."""
 
 import sys
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _FORMS = click.Choice(["dpr-json", "dpr-jsonl", "tevatron", "beir", "triples"])
 
 @click.group()
 def data() -> None:
-    """Make, check and convert training data."""
+    """Make, check and convert training data; passages from Wikipedia."""
 
 
 @data.command()
@@ -251,4 +251,49 @@ def convert(path: str, out: str, form: str | None, form_out: str | None, strict:
             click.echo(f"{shared.count(silent, 'example')} without negatives make no triple")
     if skipped:
         sys.exit(1 if strict else 3)
+    return 0
+
+
+@data.command()
+@click.argument("paths", nargs=-1, required=True, metavar="DUMP...")
+@click.option("-o", "--out", required=True, metavar="FILE", help="The passages, as in psgs_w100.tsv; + .gz.")
+@click.option("--words", type=click.IntRange(1, 10_000), default=100, show_default=True,
+              help="The most words in a passage.")  # fmt: skip
+@click.option("--headings", is_flag=True, help="Keep the headings of sections.")
+@click.option("--published", is_flag=True, help="As the published psgs_w100: the title first in the text, quotation "
+              "marks for italics, the last passage of an article filled up from its beginning.")  # fmt: skip
+@shared.STRICT
+@shared.JSON
+def wikipedia(
+    paths: tuple[str, ...], out: str, words: int, headings: bool, published: bool, strict: bool, as_json: bool
+) -> int:
+    """Make passages from Wikipedia dumps of any language.
+
+    Reads *-pages-articles*.xml, plain or compressed (bz2, xz, gz, zst), in one file or many parts; folders are
+    searched. Multistream files use all cores for decompression too. Tables, lists, infoboxes, references, redirects
+    and disambiguation pages are left out. A run that was killed goes on where it was when the same command is run
+    again.
+
+    \b
+    Examples:
+      mundap data wikipedia enwiki-latest-pages-articles-multistream.xml.bz2 -o psgs.tsv
+      mundap data wikipedia kowiki-*.xml-p*.bz2 -o psgs.tsv.gz --headings
+    """
+    from mundap.documents.wikipedia.articles import Style
+    from mundap.documents.wikipedia.export import KINDS, export
+    from mundap.documents.wikipedia.passages import Cut
+
+    with shared.pages_bar("reading") as watch:
+        report = export(paths, Path(out), Style(headings, quotes=published), Cut(words, published), watch)
+    if as_json:
+        shared.print_json({"out": out, **report.as_dict()})
+    else:
+        shared.tell_skipped(report.skipped, report.skipped_count)
+        left = ", ".join(f"{kind} {report.counts[kind]:,}" for kind in KINDS[2:])
+        kept = f"{shared.count(report.passages, 'passage')} of {shared.count(report.counts['articles'], 'article')}"
+        click.echo(f"{out}: {kept}; {shared.count(report.counts['pages'], 'page')} in all")
+        click.echo(f"left out: {left}; skipped {report.skipped_count:,}")
+        click.echo(f"{report.rate:,.0f} pages/s, {report.seconds:.1f} s")
+    if report.skipped_count:
+        return 1 if strict else 3
     return 0

@@ -8,7 +8,7 @@ import click
 
 from mundap.cli import shared
 
-_FORMS = ("text", "markdown", "html", "pdf", "docx", "jsonl", "tsv", "json")
+_FORMS = ("text", "markdown", "html", "pdf", "docx", "jsonl", "tsv", "json", "wikipedia")
 
 
 def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:

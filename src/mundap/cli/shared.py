@@ -234,6 +234,13 @@ def progress_bar(what: str) -> "Iterator[Watcher]":
         yield watch
 
 
+@contextmanager
+def pages_bar(what: str) -> Iterator[Callable[[int, int, int], None]]:
+    """Progress through dumps: pages, against the bytes there are to read."""
+    with _bar(what, "pages") as show:
+        yield show
+
+
 def counted(items: Iterable[T], what: str, unit: str, total: int | None = None) -> Iterator[T]:
     """The items, with a bar that counts them as they go by."""
     with _bar(what, unit, total) as show:

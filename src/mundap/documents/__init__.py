@@ -7,6 +7,7 @@ from mundap.documents import prose, rows
 from mundap.documents.files import STREAM_ERRORS, SourceFile, explain
 from mundap.documents.split import Splitter
 from mundap.documents.walk import find
+from mundap.documents.wikipedia import is_index, looks_like_dump, read_wikipedia
 from mundap.records import Document, Skipped
 
 __all__ = ["FORMATS", "SourceFile", "Splitter", "find", "read"]
@@ -22,6 +23,7 @@ FORMATS: dict[str, Reader] = {
     "jsonl": rows.read_jsonl,
     "tsv": rows.read_tsv,
     "json": rows.read_json,
+    "wikipedia": read_wikipedia,
 }
 
 _SUFFIXES = {
@@ -58,8 +60,12 @@ def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipp
 def _detect(file: SourceFile) -> str:
     if form := _SUFFIXES.get(file.suffix):
         return form
+    if is_index(file.path.name):
+        return "wikipedia"
     with file.open() as stream:
         head = stream.read(4096)
+    if looks_like_dump(head):
+        return "wikipedia"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"%pdf-"):
         return "pdf"

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from charset_normalizer import from_bytes
-
 from mundap.errors import MundapError
 
 MAX_FILE = 512 << 20
@@ -48,10 +46,15 @@ class SourceFile:
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
 
-    def open(self) -> IO[bytes]:
-        """Open for reading, decompressed if the content is gzip, bzip2, xz or zstd."""
+    def raw(self) -> io.BufferedReader:
+        """Open for reading as it is. How far it has been read is the file's `position`."""
         raw = self.path.open("rb")
         self._opened[:] = [raw]
+        return raw
+
+    def open(self) -> IO[bytes]:
+        """Open for reading, decompressed if the content is gzip, bzip2, xz or zstd."""
+        raw = self.raw()
         head = raw.peek(8)[:8]
         if head.startswith(b"\x1f\x8b"):
             return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
@@ -204,6 +207,8 @@ def decode(data: bytes) -> str:
         return lenient  # UTF-8 with a few damaged bytes
     if _is_western(data):
         return data.decode("cp1252", "replace")
+    from charset_normalizer import from_bytes
+
     guess = from_bytes(data[:200_000]).best()
     if guess is None:
         raise Unreadable("neither UTF-8 nor any other text encoding")

@@ -17,7 +17,7 @@ _LONGEST_WORD = 100
 """A longer run without a space (a base64 blob, a line of Chinese) counts as several words."""
 
 _WORD = re.compile(r"\S+")
-_NEEDS_CARE = re.compile(rf"\S{{{_LONGEST_WORD + 1}}}|[{UNSPACED}]{{8}}")
+_OVERLONG = re.compile(rf"(?<!\S)\S{{{_LONGEST_WORD + 1}}}")
 _RUN_OF_UNSPACED = re.compile(rf"[{UNSPACED}]{{8}}")
 _PIECE = re.compile(rf"[{UNSPACED}]{{1,2}}[^\w\s]*|[^{UNSPACED}]{{1,{_LONGEST_WORD}}}")
 
@@ -53,14 +53,25 @@ class Splitter:
         return islice(self._all(text), self.chunks or None)
 
     def _all(self, text: str) -> Iterator[Span]:
-        if self.sentences or _RUN_OF_UNSPACED.search(text):
+        if self.sentences or (not text.isascii() and _RUN_OF_UNSPACED.search(text)):
             yield from self._by_sentence(text)
-        elif self.overlap or _NEEDS_CARE.search(text):
+        elif self.overlap or _OVERLONG.search(text):
             yield from self._by_word(text, 0, len(text))
         else:
             # The common case in one compiled pattern: ten times faster than counting words one by one.
             for match in _block(self.words).finditer(text):
                 yield match.span()
+
+    def texts(self, text: str) -> Iterator[str]:
+        """Yield the passages themselves, with one space between words."""
+        words = text.split()
+        plain = not (self.sentences or self.overlap) and max(map(len, words), default=0) <= _LONGEST_WORD
+        if plain and (text.isascii() or not _RUN_OF_UNSPACED.search(text)):
+            for start in range(0, len(words), self.words):
+                yield " ".join(words[start : start + self.words])
+        else:
+            for start, end in self.spans(text):
+                yield " ".join(text[start:end].split())
 
     def _by_word(self, text: str, start: int, end: int) -> Iterator[Span]:
         window: deque[Span] = deque(maxlen=self.words)
@@ -115,7 +126,7 @@ def _units(text: str, start: int, end: int) -> Iterator[Span]:
     """Words; an overlong one, or one in a script without spaces, in pieces."""
     for match in _WORD.finditer(text, start, end):
         left, right = match.span()
-        if right - left < 8 or not _NEEDS_CARE.search(text, left, right):
+        if right - left < 8 or not (right - left > _LONGEST_WORD or _RUN_OF_UNSPACED.search(text, left, right)):
             yield left, right
         else:
             for piece in _PIECE.finditer(text, left, right):

@@ -21,8 +21,8 @@ from mundap.index.fusion import Fusion
 from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
 from mundap.index.model import open_encoder
+from mundap.machine import cores
 from mundap.models.encoder import Encoder
-from mundap.models.session import cores
 from mundap.records import Document, Hit, Passage
 
 Mode = Literal["bm25", "dense", "hybrid"]

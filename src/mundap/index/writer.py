@@ -27,8 +27,8 @@ from mundap.index.lexical import Lexical, LexicalWriter
 from mundap.index.manifest import COMMITTED, IN_PROGRESS, DenseEntry, FileEntry, Manifest, Settings
 from mundap.index.segment import Segment, SourceState, key_hash
 from mundap.index.segment_writer import SegmentWriter
+from mundap.machine import cores
 from mundap.models.encoder import Encoder
-from mundap.models.session import cores
 from mundap.records import Document
 from mundap.version import __version__
 

@@ -13,17 +13,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mundap.errors import ModelError
+from mundap.machine import cores
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def cores() -> int:
-    """How many threads to use: the cores this process may run on, or MUNDAP_THREADS."""
-    wanted = os.environ.get("MUNDAP_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Workers:
