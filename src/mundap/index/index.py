@@ -69,6 +69,14 @@ class Index:
         build(paths, where, Options(**options))
         return cls(where)
 
+    def reopened(self) -> Self:
+        """The index as it is now. The encoder is taken along if it still is the one."""
+        new = type(self)(self.path)
+        mine, its = self.manifest.settings, new.manifest.settings
+        if (mine.model, mine.fingerprint) == (its.model, its.fingerprint):
+            new.encoder = self.encoder
+        return new
+
     def __len__(self) -> int:
         """How many passages there are."""
         return len(self._corpus)
@@ -214,6 +222,11 @@ class Index:
     def passages(self) -> Iterator[Passage]:
         """Every passage, in order."""
         return (passage for _, passage in self._corpus.passages())
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return self._corpus.documents
 
     def info(self) -> dict[str, Any]:
         """Facts about the index, as `mundap info --json` shows them."""
