@@ -37,11 +37,11 @@ def serve(indexes: tuple[str, ...], token_file: str | None, reader: str | None, 
     from mundap.models.folder import READER
     from mundap.serving.settings import Settings
 
-    settings = Settings(_named(indexes), token=_token(token_file), reader=reader or READER, **options)
+    settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, **options)
     server.serve(settings, lambda address: click.echo(f"Serving at {address}"))
 
 
-def _named(indexes: tuple[str, ...]) -> dict[str, Path]:
+def named(indexes: tuple[str, ...]) -> dict[str, Path]:
     """The folders by their names; one without a name is called as its folder is."""
     from mundap.errors import UsageError
     from mundap.index import locate
@@ -59,6 +59,7 @@ def _named(indexes: tuple[str, ...]) -> dict[str, Path]:
     return found
 
 
-def _token(file: str | None) -> str | None:
+def token(file: str | None) -> str | None:
+    """The token clients must show: from a file or the environment, never from the command line, which others can see."""
     given = Path(file).read_text("utf-8") if file else os.environ.get("MUNDAP_TOKEN", "")
     return given.strip() or None

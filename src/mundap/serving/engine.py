@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from fastapi import Request
 
 from mundap.disk import json_bytes
@@ -73,6 +74,7 @@ class Engine:
         waiting = settings.limits.waiting
         self.searching: Lane[str, bytes] = Lane("search", self._search, cores(), 32, waiting)
         self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting)
+        self.embedding: Lane[str, np.ndarray] = Lane("embed", embed, 1, 32, settings.limits.texts)
         self._cache = Cache(settings.limits.cache)
 
     def warm(self) -> None:
@@ -158,6 +160,13 @@ class Engine:
         """Finish what is being done."""
         await asyncio.to_thread(self.searching.close)
         await asyncio.to_thread(self.reading.close)
+        await asyncio.to_thread(self.embedding.close)
+
+
+def embed(key: Any, texts: Sequence[str]) -> np.ndarray:
+    """A vector for each text, on the side of questions or of passages; the encoder uses all cores by itself."""
+    encoder, side = key
+    return encoder.encode_questions(texts) if side == "query" else encoder.encode_passages([("", text) for text in texts])
 
 
 def engine(request: Request) -> Engine:

@@ -17,6 +17,7 @@ class Limits:
         upload: Bytes of the body of a request that adds documents.
         question: Characters of a question.
         questions: Questions of one request.
+        texts: Texts that are made vectors of, of one request or waiting.
         k: Passages of one question.
         waiting: Questions that wait for their turn; one more is told to come back later.
         writes: Changes that wait for their turn.
@@ -33,6 +34,7 @@ class Limits:
     upload: int = 32 << 20
     question: int = 2000
     questions: int = 100
+    texts: int = 1000
     k: int = 100
     waiting: int = 256
     writes: int = 8
