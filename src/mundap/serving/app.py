@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from mundap.errors import MundapError
-from mundap.serving import ask, documents
+from mundap.serving import ask, documents, uploads
 from mundap.serving.engine import Engine
 from mundap.serving.guard import Guard
 from mundap.serving.problems import RETRY, failure, status_of
@@ -55,6 +55,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.include_router(ask.router)
     app.include_router(documents.router)
+    app.include_router(uploads.router)
     for module in ("compare", "embeddings"):
         with contextlib.suppress(ModuleNotFoundError):
             app.include_router(getattr(__import__(f"mundap.serving.{module}", fromlist=["router"]), "router"))

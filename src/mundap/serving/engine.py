@@ -19,6 +19,7 @@ from mundap.serving.batching import Lane
 from mundap.serving.indexes import Indexes, Served
 from mundap.serving.schema import AskBody, SearchBody
 from mundap.serving.settings import Settings
+from mundap.serving.writing import Writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ class Engine:
         waiting = settings.limits.waiting
         self.searching: Lane[str, bytes] = Lane("search", self._search, cores(), 32, waiting)
         self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting)
-        self.embedding: Lane[str, np.ndarray] = Lane("embed", embed, 1, 32, settings.limits.texts)
+        self.embedding: Lane[str, tuple[np.ndarray, int]] = Lane("embed", embed, 1, 32, settings.limits.texts)
+        self.writing = Writing(settings.limits.writes, settings.limits.write_seconds)
         self._cache = Cache(settings.limits.cache)
 
     def warm(self) -> None:
@@ -158,15 +160,17 @@ class Engine:
 
     async def close(self) -> None:
         """Finish what is being done."""
+        await self.writing.close()
         await asyncio.to_thread(self.searching.close)
         await asyncio.to_thread(self.reading.close)
         await asyncio.to_thread(self.embedding.close)
 
 
-def embed(key: Any, texts: Sequence[str]) -> np.ndarray:
-    """A vector for each text, on the side of questions or of passages; the encoder uses all cores by itself."""
+def embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:
+    """Vector and number of tokens of each text, as a question or as a passage. The encoder uses all cores by itself."""
     encoder, side = key
-    return encoder.encode_questions(texts) if side == "query" else encoder.encode_passages([("", text) for text in texts])
+    rows = encoder.encode_questions(texts) if side == "query" else encoder.encode_passages([("", one) for one in texts])
+    return list(zip(rows, encoder.count_tokens(texts), strict=True))
 
 
 def engine(request: Request) -> Engine:

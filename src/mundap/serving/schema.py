@@ -53,6 +53,52 @@ class SearchBody(_Body):
     index: Name | None = None
 
 
+class NewDocument(_Body):
+    """A document to put in. One with a known id takes the place of the old one."""
+
+    id: str = Field(min_length=1, max_length=500)
+    title: str = Field("", max_length=1000)
+    text: str = Field(min_length=1)
+    metadata: dict[str, str] = Field({}, max_length=100, description="Facts for filters, of 200 characters at most.")
+
+
+class DocumentsBody(_Body):
+    """Documents to put in."""
+
+    documents: list[NewDocument] = Field(min_length=1, max_length=1000)
+
+
+class Progress(BaseModel):
+    """How far a change is, in bytes; while it waits for others, the stage is `waiting`."""
+
+    stage: str
+    done: int
+    total: int
+
+
+class Skipped(BaseModel):
+    """What could not be used, and why."""
+
+    source: str
+    reason: str
+
+
+class Report(BaseModel):
+    """What a change did, as `mundap add --json` prints it."""
+
+    documents: int
+    passages: int
+    added: int
+    removed: int
+    unchanged: int
+    renamed: int
+    resumed: bool
+    skipped: list[Skipped]
+    skipped_count: int
+    seconds: float
+    generation: int
+
+
 class Passage(BaseModel):
     """A slice of a document."""
 
