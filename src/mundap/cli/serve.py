@@ -18,8 +18,17 @@ from mundap.cli import shared
 @click.option("--writable", is_flag=True, help="Let clients add and delete documents.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="A file with the token clients must "
               "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
+@click.option("--proxy", default="", metavar="ADDRESS", help="A proxy in front of the server: it is believed who the "
+              "client is.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0), help="Requests a second of one client; 0 for no limit. [default: 50]")
+@click.option("--at-once", type=click.IntRange(0), help="Requests of one client at the same time; 0 for no limit. "
+              "[default: 32]")  # fmt: skip
+@click.option("--timeout", "seconds", type=click.FloatRange(0.1), help="Seconds a request may take. [default: 30]")
+@click.option("--max-upload", type=click.IntRange(1), metavar="MB", help="The largest upload. [default: 32]")
 @shared.READER
-def serve(indexes: tuple[str, ...], token_file: str | None, reader: str | None, **options: Any) -> None:
+def serve(
+    indexes: tuple[str, ...], token_file: str | None, reader: str | None, max_upload: int | None, **options: Any
+) -> None:
     """Serve questions over HTTP: an API and a page for people.
 
     \b
@@ -35,9 +44,12 @@ def serve(indexes: tuple[str, ...], token_file: str | None, reader: str | None, 
     except ModuleNotFoundError as error:
         raise ExtraMissing("mundap serve", "serve") from error
     from mundap.models.folder import READER
-    from mundap.serving.settings import Settings
+    from mundap.serving.settings import Limits, Settings
 
-    settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, **options)
+    given = {name: options.pop(name) for name in ("rate", "at_once", "seconds")}
+    given["upload"] = max_upload << 20 if max_upload else None
+    limits = Limits(**{name: value for name, value in given.items() if value is not None})
+    settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, limits=limits, **options)
     server.serve(settings, lambda address: click.echo(f"Serving at {address}"))
 
 
@@ -60,6 +72,6 @@ def named(indexes: tuple[str, ...]) -> dict[str, Path]:
 
 
 def token(file: str | None) -> str | None:
-    """The token clients must show: from a file or the environment, never from the command line, which others can see."""
+    """The token clients must show: from a file or the environment, never on the command line, which others see."""
     given = Path(file).read_text("utf-8") if file else os.environ.get("MUNDAP_TOKEN", "")
     return given.strip() or None

@@ -94,7 +94,12 @@ def _answer(one: Candidate, hit: Hit, reader: Reader) -> Answer:
 
 
 def find(
-    index: Index, questions: Sequence[str], k: int, mode: Mode | None = None, reader: Reader | None = None, **options: Any
+    index: Index,
+    questions: Sequence[str],
+    k: int = READ,
+    mode: Mode | None = None,
+    reader: Reader | None = None,
+    **options: Any,
 ) -> list[Found]:
     """What the index finds for each question, in the reader's order if there is one. Options as for `Index.search`."""
     mode = mode or index.default_mode

@@ -3,24 +3,21 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from importlib.resources import files
-from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from mundap.errors import MundapError
-from mundap.serving import ask, documents, uploads
+from mundap.serving import ask, compare, documents, embeddings, status, uploads
 from mundap.serving.engine import Engine
 from mundap.serving.guard import Guard
 from mundap.serving.problems import RETRY, failure, status_of
 from mundap.serving.settings import Settings
+from mundap.serving.status import PAGE
 from mundap.version import __version__
-
-PAGE = Path(str(files("mundap.serving"))) / "page"
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -33,8 +30,8 @@ def create_app(settings: Settings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(engine.warm)
-        watching = asyncio.create_task(engine.watch())
+        await engine.warm()
+        watching = asyncio.create_task(engine.indexes.watch())
         try:
             yield
         finally:
@@ -53,26 +50,17 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(MundapError, _failed)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.include_router(ask.router)
-    app.include_router(documents.router)
-    app.include_router(uploads.router)
-    for module in ("compare", "embeddings"):
-        with contextlib.suppress(ModuleNotFoundError):
-            app.include_router(getattr(__import__(f"mundap.serving.{module}", fromlist=["router"]), "router"))
+    for room in (ask, documents, uploads, compare, embeddings, status):
+        app.include_router(room.router)
     app.mount("/static", StaticFiles(directory=PAGE), "static")
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(PAGE / "index.html")
-
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Guard, settings=settings, metrics=engine.metrics)
     return app
 
 
 async def _failed(_: Request, error: Exception) -> Response:
     assert isinstance(error, MundapError)
     status = status_of(error)
-    return JSONResponse(failure(str(error), status), status, RETRY if status == 503 else None)
+    return JSONResponse(failure(str(error), status), status, RETRY if status in (429, 503) else None)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from mundap.serving import schema
 from mundap.serving.engine import Engine, engine
@@ -20,9 +20,8 @@ async def ask(body: schema.AskBody, engine: ThisEngine, index: WhichIndex = None
     return Response(await engine.ask(body, index), media_type=JSON)
 
 
-@router.post(
-    "/search", response_model=schema.Found | list[schema.Found], responses=schema.failures(404, 422)
-)
-async def search(body: schema.SearchBody, engine: ThisEngine, index: WhichIndex = None) -> Response:
+@router.post("/search", response_model=schema.Found | list[schema.Found], responses=schema.failures(404, 422))
+async def search(body: schema.SearchBody, request: Request, engine: ThisEngine, index: WhichIndex = None) -> Response:
     """Find the passages that answer a question. For several `questions` the result is a list."""
+    request.state.charge(len(body.questions or ()) - 1)
     return Response(await engine.search(body, index), media_type=JSON)

@@ -35,6 +35,7 @@ class Lane(Generic[T, R]):
     def __init__(
         self, name: str, run: Callable[[Hashable, Sequence[T]], Sequence[R]], threads: int, largest: int, waiting: int
     ) -> None:
+        self.name = name
         self._run = run
         self._threads = threads
         self._largest = largest

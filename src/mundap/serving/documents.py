@@ -14,7 +14,9 @@ from mundap.serving.problems import NotFound
 router = APIRouter(prefix="/v1", tags=["documents"])
 
 
-@router.get("/indexes", response_model=schema.Indexes, response_model_exclude_defaults=True, responses=schema.failures())
+@router.get(
+    "/indexes", response_model=schema.Indexes, response_model_exclude_defaults=True, responses=schema.failures()
+)
 async def indexes(engine: ThisEngine) -> dict[str, Any]:
     """The indexes of this server; the first is the default."""
     return {"indexes": [_facts(engine, served) for served in engine.indexes]}

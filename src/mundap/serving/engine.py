@@ -14,12 +14,16 @@ from mundap.errors import UsageError
 from mundap.index.corpus import Filters
 from mundap.models.reader import Reader
 from mundap.models.session import cores
-from mundap.reader.ask import find, read
+from mundap.reader.ask import READ, find, read
 from mundap.serving.batching import Lane
 from mundap.serving.indexes import Indexes, Served
+from mundap.serving.metrics import Metrics
 from mundap.serving.schema import AskBody, SearchBody
 from mundap.serving.settings import Settings
 from mundap.serving.writing import Writing
+
+
+_WARM_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,10 @@ class Cache:
 class Engine:
     """What answers requests."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
         self.settings = settings
+        self.metrics = metrics or Metrics()
+        self.metrics.watch(self)
         self.indexes = Indexes(settings)
         self.reader = Reader.from_pretrained(settings.reader) if settings.reader else None
         waiting = settings.limits.waiting
@@ -77,15 +83,20 @@ class Engine:
         self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting)
         self.embedding: Lane[str, tuple[np.ndarray, int]] = Lane("embed", embed, 1, 32, settings.limits.texts)
         self.writing = Writing(settings.limits.writes, settings.limits.write_seconds)
+        self.lanes: tuple[Lane[Any, Any], ...] = (self.searching, self.reading, self.embedding)
+        for lane in self.lanes:
+            lane.batches = self.metrics.batches.labels(lane.name).observe
         self._cache = Cache(settings.limits.cache)
 
-    def warm(self) -> None:
-        """Load what is loaded when first used, so that the first question is as quick as any."""
+    async def warm(self) -> None:
+        """Load what is loaded when first used, in every thread, so that the first question is as quick as any."""
         for served in self.indexes:
             index = served.index()
-            found = find(index, ["?"], 1)[0]
-            if self.reader is not None:
-                read(self.reader, "?", found.hits)
+            for lane, answers in ((self.searching, 0), (self.reading, 1)):
+                job = Job(READ, None, Filters(), answers=answers)
+                if lane is self.searching or self.reader is not None:
+                    questions = [f"who or what is {number}" for number in range(cores())]
+                    await asyncio.gather(*(lane.do((index, job), [one], _WARM_SECONDS) for one in questions))
 
     async def ask(self, body: AskBody, index: str | None) -> bytes:
         """What comes of a question, as JSON."""
@@ -132,6 +143,8 @@ class Engine:
         keys = [(served.name, served.version, job, question) for question in questions]
         found = {key: known for key in keys if (known := self._cache.get(key)) is not None}
         missing = [key for key in dict.fromkeys(keys) if key not in found]
+        self.metrics.cache.labels("yes").inc(len(found))
+        self.metrics.cache.labels("no").inc(len(missing))
         if missing:
             done = await lane.do((index, job), [key[-1] for key in missing], self.settings.limits.seconds)
             for key, answer in zip(missing, done, strict=True):
@@ -154,16 +167,11 @@ class Engine:
         done = [read(self.reader, one.question, one.hits, job.answers, job.threshold) for one in found]
         return [json_bytes(one.as_dict()) for one in done]
 
-    async def watch(self) -> None:
-        """Follow the indexes."""
-        await self.indexes.watch()
-
     async def close(self) -> None:
         """Finish what is being done."""
         await self.writing.close()
-        await asyncio.to_thread(self.searching.close)
-        await asyncio.to_thread(self.reading.close)
-        await asyncio.to_thread(self.embedding.close)
+        for lane in self.lanes:
+            await asyncio.to_thread(lane.close)
 
 
 def embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:

@@ -9,14 +9,15 @@ process, until everything is in order again.
 import asyncio
 import contextlib
 import json
-import os
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 from mundap.errors import IndexDamaged, IndexMissing, MundapError
 from mundap.index.index import Index
-from mundap.index.manifest import COMMITTED, Manifest
+from mundap.index.manifest import COMMITTED
 from mundap.index.verify import verify
+from mundap.serving import logs
 from mundap.serving.problems import NotFound
 from mundap.serving.settings import Settings
 
@@ -75,7 +76,7 @@ class Served:
     async def newest(self) -> Index:
         """The state on disk now, even if it was committed this moment."""
         self.look()
-        while self._reopening is not None:
+        while self._reopening is not None and self._failure is None:
             await asyncio.wait([self._reopening])
             self.look()
         return self.index()
@@ -91,15 +92,16 @@ class Served:
             index = await asyncio.to_thread(_open, self._index, damaged)
         except MundapError as error:
             self._failure = error
+            logs.note("index unusable", logging.WARNING, index=self.name, reason=type(error).__name__)
             await asyncio.sleep(_LOOK_SECONDS)  # not again and again while it is being put back
         else:
             self._adopt(index, seen)
+            logs.note("index opened", index=self.name, generation=index.manifest.generation)
 
     def _adopt(self, index: Index, manifest: _State | None) -> None:
         self._index = index
         self._manifest = manifest
-        files = [self.path / COMMITTED, *(self.path / entry.path for entry in index.manifest.files())]
-        self._files = {path: _state(path) for path in files[1:]}
+        self._files = {path: _state(path) for entry in index.manifest.files() for path in [self.path / entry.path]}
         self._lexical = {path: _state(path) for path in _lexical_files(self.path / index.manifest.lexical)}
         self._failure = None
         self.version += 1
@@ -111,7 +113,7 @@ class Indexes:
     def __init__(self, settings: Settings) -> None:
         self._served = {name: Served(name, path) for name, path in settings.indexes.items()}
 
-    def __iter__(self) -> "Iterable[Served]":
+    def __iter__(self) -> Iterator[Served]:
         return iter(self._served.values())
 
     def get(self, name: str | None) -> Served:
@@ -146,7 +148,7 @@ def _open(old: Index, damaged: bool) -> Index:
 
 def _state(path: Path) -> _State | None:
     try:
-        status = os.stat(path)
+        status = path.stat()
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns

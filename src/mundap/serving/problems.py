@@ -15,6 +15,10 @@ class TooLarge(MundapError):
     """A body is larger than allowed."""
 
 
+class TooMany(MundapError):
+    """A client asks for more than its share."""
+
+
 class Busy(MundapError):
     """Too much is waiting already."""
 
@@ -27,6 +31,7 @@ _STATUS: tuple[tuple[type[MundapError], int], ...] = (
     (NotFound, 404),
     (Forbidden, 403),
     (TooLarge, 413),
+    (TooMany, 429),
     (UsageError, 422),
     (IndexMissing, 503),
     (IndexDamaged, 503),

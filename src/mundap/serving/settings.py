@@ -25,6 +25,7 @@ class Limits:
         write_seconds: How long a change of an index may take.
         rate: Requests a second of one client, in the long run; 0 for no limit.
         burst: Requests of one client at once.
+        at_once: Requests of one client at the same time; 0 for no limit.
         connections: Open connections; beyond that, the one that has been idle longest is closed.
         head_seconds: How long a client may take to say what it wants.
         cache: Bytes of answers that are kept.
@@ -42,6 +43,7 @@ class Limits:
     write_seconds: float = 600.0
     rate: float = 50.0
     burst: int = 100
+    at_once: int = 32
     connections: int = 1000
     head_seconds: float = 10.0
     cache: int = 64 << 20

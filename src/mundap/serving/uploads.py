@@ -83,10 +83,8 @@ async def delete(id: str, engine: ThisEngine, index: WhichIndex = None) -> dict[
     served = _writable(engine, index)
     if served.index().document(id.encode("utf-8", "replace").decode()) is None:
         raise NotFound("no document has this id")
-    report = {}
-    async for report in engine.writing.run(Job(str(served.path.resolve()), delete=id)):
-        pass
-    return {**report, "generation": (await served.newest()).manifest.generation}
+    lines = [line async for line in engine.writing.run(Job(str(served.path.resolve()), delete=id))]
+    return {**lines[-1], "generation": (await served.newest()).manifest.generation}
 
 
 def _writable(engine: Engine, index: str | None) -> Served:
