@@ -1,9 +1,5 @@
 """The application: routes, the page, and what stands before them."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -28,21 +24,11 @@ def create_app(settings: Settings) -> FastAPI:
     """
     engine = Engine(settings)
 
-    @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await engine.warm()
-        watching = asyncio.create_task(engine.indexes.watch())
-        try:
-            yield
-        finally:
-            watching.cancel()
-            await engine.close()
-
     app = FastAPI(
         title="mundap",
         version=__version__,
         description="Answers from your own text, without an LLM.",
-        lifespan=lifespan,
+        lifespan=lambda _: engine.running(),
         docs_url=None,  # FastAPI's own pages load scripts from elsewhere
         redoc_url=None,
     )

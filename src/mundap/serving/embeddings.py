@@ -4,7 +4,7 @@ import base64
 from typing import Any, Literal
 
 import numpy as np
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mundap.errors import MundapError, UsageError
@@ -15,6 +15,7 @@ from mundap.serving.problems import NotFound
 from mundap.serving.schema import failures
 
 _LONGEST = 100_000  # characters; far more than any encoder looks at
+_PER_REQUEST = 16  # texts that count as one request more for the limit of a client
 Side = Literal["query", "passage"]
 _SIDES: tuple[Side, ...] = ("query", "passage")
 
@@ -68,7 +69,9 @@ class Embeddings(BaseModel):
 
 
 @router.post("/embeddings", response_model=Embeddings, responses=failures(404, 422))
-async def embeddings(body: EmbeddingsBody, engine: ThisEngine, index: WhichIndex = None) -> Embeddings:
+async def embeddings(
+    body: EmbeddingsBody, request: Request, engine: ThisEngine, index: WhichIndex = None
+) -> Embeddings:
     """Vectors of texts, by the encoder an index was made with."""
     encoder, name, side = _chosen(engine, body, index)
     texts = [body.input] if isinstance(body.input, str) else body.input
@@ -79,6 +82,7 @@ async def embeddings(body: EmbeddingsBody, engine: ThisEngine, index: WhichIndex
         raise UsageError(f"every text must have between 1 and {_LONGEST} characters, and not only spaces")
     if body.dimensions not in (None, encoder.config.dimension):
         raise UsageError(f"dimensions = {body.dimensions}: {name} has {encoder.config.dimension}, and no others")
+    request.state.charge(len(texts) // _PER_REQUEST)
     done = await engine.embedding.do((encoder, side), texts, engine.settings.limits.seconds)
     tokens = sum(count for _, count in done)
     return Embeddings(

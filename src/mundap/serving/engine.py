@@ -1,8 +1,9 @@
 """Answers as bytes: from the cache, or from an index and a reader, in batches."""
 
 import asyncio
+import contextlib
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,6 @@ from mundap.serving.metrics import Metrics
 from mundap.serving.schema import AskBody, SearchBody
 from mundap.serving.settings import Settings
 from mundap.serving.writing import Writing
-
 
 _WARM_SECONDS = 600.0
 
@@ -166,6 +166,17 @@ class Engine:
         found = find(index, questions, job.k, job.mode, filters=job.filters)
         done = [read(self.reader, one.question, one.hits, job.answers, job.threshold) for one in found]
         return [json_bytes(one.as_dict()) for one in done]
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Ready for the first question, and following its indexes, until the end."""
+        await self.warm()
+        watching = asyncio.create_task(self.indexes.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await self.close()
 
     async def close(self) -> None:
         """Finish what is being done."""

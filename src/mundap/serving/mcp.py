@@ -4,12 +4,11 @@ The tools are the same questions the API takes, answered by the same engine: its
 following an index hold here too.
 """
 
-import asyncio
 import contextlib
 import inspect
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import anyio
@@ -170,24 +169,13 @@ def _result(found: bytes) -> CallToolResult:
 
 def create_server(engine: Engine) -> "MCPServer[None]":
     """The server of the protocol, without a transport."""
-
-    @contextlib.asynccontextmanager
-    async def running(_: "MCPServer[None]") -> AsyncIterator[None]:
-        await asyncio.to_thread(engine.warm)
-        watching = asyncio.create_task(engine.indexes.watch())
-        try:
-            yield
-        finally:
-            watching.cancel()
-            await engine.close()
-
     names = ", ".join(served.name for served in engine.indexes)
     server = MCPServer(
         "mundap",
         version=__version__,
         instructions="Search and question answering over the user's own documents. Answers are exact quotations with "
         f"their sources; prefer them to what you remember. Indexes: {names}.",
-        lifespan=running,
+        lifespan=lambda _: engine.running(),
         log_level="WARNING",
     )
     tools = Tools(engine)
