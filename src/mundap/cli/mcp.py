@@ -34,7 +34,6 @@ def mcp(indexes: tuple[str, ...], http: bool, token_file: str | None, reader: st
 
     try:
         from mundap.serving import mcp as tools
-        from mundap.serving import server
     except ModuleNotFoundError as error:
         raise ExtraMissing("mundap mcp", "mcp") from error
     from mundap.models.folder import READER
@@ -42,6 +41,8 @@ def mcp(indexes: tuple[str, ...], http: bool, token_file: str | None, reader: st
 
     settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, **options)
     if http:
+        from mundap.serving import server
+
         server.serve(settings, lambda address: click.echo(f"Serving at {address}{tools.PATH}"), tools.create_app)
     else:
         tools.serve_stdio(settings)

@@ -74,7 +74,8 @@ async def embeddings(
 ) -> Embeddings:
     """Vectors of texts, by the encoder an index was made with."""
     encoder, name, side = _chosen(engine, body, index)
-    texts = [body.input] if isinstance(body.input, str) else body.input
+    given = [body.input] if isinstance(body.input, str) else body.input
+    texts = [text.encode("utf-8", "replace").decode() for text in given]  # halves of characters are possible in JSON
     most = engine.settings.limits.texts
     if not 1 <= len(texts) <= most:
         raise UsageError(f"{len(texts)} texts: send between 1 and {most}")
