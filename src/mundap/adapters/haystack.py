@@ -67,7 +67,7 @@ class MundapRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """What the component can be made again from."""
-        return default_to_dict(
+        saved: dict[str, Any] = default_to_dict(
             self,
             index=None if self.index is None else str(self.index),
             top_k=self.top_k,
@@ -76,11 +76,13 @@ class MundapRetriever:
             rerank=self.rerank,
             reader=None if self.reader is None else str(self.reader),
         )
+        return saved
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The component that was saved."""
-        return default_from_dict(cls, data)  # type: ignore[no-any-return]
+        made: Self = default_from_dict(cls, data)
+        return made
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> dict[str, Any]:

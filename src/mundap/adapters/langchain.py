@@ -67,4 +67,7 @@ class MundapRetriever(BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         manager = run_manager.get_sync()
-        return await run_in_executor(None, self._get_relevant_documents, query, run_manager=manager, **options)
+        found: list[Document] = await run_in_executor(
+            None, self._get_relevant_documents, query, run_manager=manager, **options
+        )
+        return found
