@@ -5,6 +5,8 @@ import contextlib
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from mundap import Index
+from mundap.cli import run
+from mundap.errors import UsageError
 from mundap.index.build import add
 
 pytest.importorskip("mcp", reason="needs the extra `mcp`")
@@ -22,7 +26,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from mundap.serving.engine import Engine
-from mundap.serving.mcp import create_server
+from mundap.serving.mcp import create_app, create_server
+from mundap.serving.server import serve
 from mundap.serving.settings import Settings
 
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -35,6 +40,19 @@ HOSTILE = [
     "../../../../etc/passwd",
     '{"jsonrpc":"2.0","method":"shutdown"}\n{"x":1}',
 ]
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "search", "arguments": {"question": "river"}},
+}
 
 
 @pytest.fixture
@@ -51,6 +69,11 @@ def words(folder, tiny_reader):
 
 def over_stdio(words, *more):
     return Client(StdioServerParameters(command=words[0], args=[*words[1:], *more], env={"PYTHONPATH": SOURCE}))
+
+
+def started(words):
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(words, **pipes, env={**os.environ, "PYTHONPATH": SOURCE})
 
 
 @contextlib.contextmanager
@@ -154,7 +177,6 @@ def test_over_http(words, folder):
         assert address.endswith("/mcp")
         asyncio.run(main(address))
         keep_out_pages_of_the_web(address)
-        asyncio.run(main(address))
 
 
 def keep_out_pages_of_the_web(address):
@@ -170,6 +192,7 @@ def keep_out_pages_of_the_web(address):
         kinds["Content-Type"] = "application/json"
         assert http.post(address, content=b"{", headers=kinds).status_code == 400
         assert http.get(address.replace("/mcp", "/etc/passwd")).status_code == 404
+        assert http.post(address, json=body, headers=kinds).status_code == 200
 
 
 def test_a_commit_is_seen(in_memory, folder, tmp_path):
@@ -224,20 +247,8 @@ def test_several_indexes_and_no_reader(in_memory, tmp_path, tiny_model):
 
 def test_standard_output_has_the_protocol_and_nothing_else(words):
     """Garbage in between does not end the conversation, and every line that comes out is a message."""
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        },
-    }
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
-    call["params"] = {"name": "search", "arguments": {"question": "river"}}
     lines = [
-        json.dumps(hello).encode(),
+        json.dumps(HELLO).encode(),
         json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode(),
         b"not json",
         b"\xff\xfe\x00",
@@ -245,15 +256,9 @@ def test_standard_output_has_the_protocol_and_nothing_else(words):
         b'{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {"name": "search", "arguments": '
         b'{"question": "\\ud800"}}}',
         b"[" * 5000,
-        json.dumps(call).encode(),
+        json.dumps(CALL).encode(),
     ]
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": SOURCE},
-    )
+    process = started(words)
     process.stdin.write(b"\n".join(lines) + b"\n")
     process.stdin.flush()
     seen = {}
@@ -261,24 +266,21 @@ def test_standard_output_has_the_protocol_and_nothing_else(words):
         message = json.loads(process.stdout.readline())
         assert message["jsonrpc"] == "2.0"
         seen[message.get("id")] = message
-    rest, complaints = process.communicate(timeout=20)
-    assert [json.loads(line)["jsonrpc"] for line in rest.splitlines()] == ["2.0"] * len(rest.splitlines())
-    assert process.returncode == 0, complaints
+    # It goes without a word: the answer to its last question finds nobody.
+    process.stdin.write(json.dumps(CALL).encode() + b"\n")
+    process.stdin.close()
+    process.stdout.close()
+    complaints = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(30) == 0, complaints
     assert seen[7]["error"]["code"] == -32601
     assert seen[2]["result"]["structuredContent"]["hits"]
     assert b"Traceback" not in complaints
 
 
-def test_beyond_this_machine_a_token_is_needed(words, tmp_path):
-    environment = {key: value for key, value in os.environ.items() if key != "MUNDAP_TOKEN"}
-    done = subprocess.run(
-        [*words, "--http", "--host", "0.0.0.0", "--port", "0"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**environment, "PYTHONPATH": SOURCE},
-    )
-    assert done.returncode == 2 and "token" in done.stderr
+def test_beyond_this_machine_a_token_is_needed(folder):
+    with pytest.raises(UsageError, match="it needs a token"):
+        serve(Settings({"docs": folder}, host="0.0.0.0"), print, create_app)
 
 
 def test_with_a_token(words, tmp_path, folder):
@@ -300,13 +302,23 @@ def test_with_a_token(words, tmp_path, folder):
         asyncio.run(main(address.replace("0.0.0.0", "127.0.0.1")))
 
 
-def test_what_cannot_be_served_is_said_at_the_start(words, tmp_path):
-    done = subprocess.run(
-        [*words, "-i", str(tmp_path / "nothing")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": SOURCE},
-    )
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith("mundap: no index in ")
+def test_an_interrupt_ends_it(words):
+    process = started(words)
+    process.stdin.write(json.dumps(HELLO).encode() + b"\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT and complaints == b""
+
+
+def test_what_cannot_be_served_is_said_at_the_start(words, tmp_path, tiny_reader, capfd):
+    with pytest.raises(SystemExit, match="1"):
+        run(["mcp", "-i", str(tmp_path / "nothing")])
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("mundap: no index in ")
+    shutil.copytree(tiny_reader, tmp_path / "broken")
+    (tmp_path / "broken" / "reader.fp32.onnx").write_bytes(b"no model")
+    out, complaints = started([*words, "--reader", str(tmp_path / "broken")]).communicate(timeout=60)
+    assert out == b"" and b"is not a usable ONNX file. Export the model again." in complaints
+    assert complaints.startswith(b"mundap: ") and b"Traceback" not in complaints

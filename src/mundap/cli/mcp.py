@@ -1,5 +1,6 @@
 """`mundap mcp`."""
 
+import sys
 from typing import Any
 
 import click
@@ -45,4 +46,8 @@ def mcp(indexes: tuple[str, ...], http: bool, token_file: str | None, reader: st
 
         server.serve(settings, lambda address: click.echo(f"Serving at {address}{tools.PATH}"), tools.create_app)
     else:
+        if sys.stdin.isatty():
+            shared.note(
+                "Waiting for an assistant, which should start this itself: docs/assistants.md. Ctrl-C ends."
+            )
         tools.serve_stdio(settings)

@@ -8,6 +8,7 @@ import contextlib
 import inspect
 import json
 import logging
+import signal
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
@@ -194,7 +195,16 @@ def serve_stdio(settings: Settings) -> None:
         MundapError: An index or the reader cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING)
-    anyio.run(create_server(Engine(settings)).run_stdio_async)
+    server = create_server(Engine(settings))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that waits for input would not hear of Ctrl-C
+    try:
+        anyio.run(server.run_stdio_async)
+    except BaseExceptionGroup as group:  # in which the reason is wrapped, more than once
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if not isinstance(error, BrokenPipeError):  # that one is an assistant that has gone
+            raise error from None
 
 
 def create_app(settings: Settings) -> ASGIApp:
