@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from threading import Event, Lock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Response, UploadFile
 from fastapi.responses import StreamingResponse
@@ -116,7 +116,7 @@ async def compare(
     questions: Annotated[UploadFile, File(description="Questions with their answers.")],
     modes: Annotated[list[schema.Mode] | None, Form(description="Two rankings of the index.")] = None,
     runs: Annotated[list[UploadFile] | None, File(description="Or two files of results.")] = None,
-    k: Annotated[Literal[1, 5, 20], Form(description="Within how many passages a question counts as answered.")] = 5,
+    k: Annotated[int, Form(ge=1, le=20, description="Within how many passages a question must be answered.")] = 5,
     index: WhichIndex = None,
 ) -> StreamingResponse:
     """Compare two rankings, or two files of results, on a file of questions.
@@ -166,6 +166,7 @@ def _compared(
     for path, file in zip(paths, files, strict=True):
         with Path(path).open("wb") as target:
             shutil.copyfileobj(file.file, target)
+    cuts = tuple(sorted({*CUTS, k}))
     until = time.monotonic() + SECONDS
 
     def counted(items: Iterable[Any], what: str, total: int) -> Iterator[Any]:
@@ -185,13 +186,14 @@ def _compared(
         match = questions.choose_match(paths[0])
         if match == "regex":  # a pattern can be made to take for ever
             raise UsageError("the answers are regular expressions. Use the command `mundap evaluate retrieval`.")
-        task = Task(index, paths[0], modes=tuple(modes), runs=tuple(paths[1:]), cuts=CUTS, match=match, gold=False)
+        task = Task(index, paths[0], modes=tuple(modes), runs=tuple(paths[1:]), cuts=cuts, match=match, gold=False)
         measured = measure(task, counted)
         tell({"stage": "significance", "done": 0, "total": 0})
-        found = comparison(measured.systems, CUTS, k, measured.differences)
+        found = comparison(measured.systems, cuts, k, measured.differences)
     except MundapError as error:
-        # Paths are ours and say nothing to a client; the exception stays what it was, and so does its status.
-        raise type(error)(str(error).replace(f"{folder}/", "")) from error
+        # What is wrong with the files is the client's to repair. Where we keep them is not: that says nothing to it.
+        kind = UsageError if type(error) is MundapError else type(error)
+        raise kind(str(error).replace(f"{folder}/", "")) from error
     changed = found["changed"]
     facts = {"match": match, "notes": measured.notes, "changed_count": len(changed)}
     return {**found, "changed": changed[:_MOST_CASES], **facts}

@@ -25,12 +25,12 @@ function found(answers, index, pick) {
     card.replaceChildren(
       el("div", { class: "answer-head" },
         el("p", { class: "eyebrow" }, t("answer")),
-        foreign(chosen.text, "h2", { id: "answer-text", class: chosen.text.length > 60 ? "long" : null }),
+        foreign(chosen.text, "h2", { id: "answer-text", tabindex: -1, class: chosen.text.length > 60 ? "long" : null }),
         confidence(chosen.confidence),
         chosen.support > 1 && el("p", { class: "quiet" }, t("support", { n: chosen.support }))),
       source(chosen, index, pick),
       others.length ? el("div", { class: "others" }, el("p", { class: "eyebrow" }, t("other_answers")),
-        ...others.map((one) => el("button", { type: "button", class: "other", onclick: () => { show(one); card.querySelector("h2").focus?.(); announce(spoken({ answers: [one] }, 0)); } },
+        ...others.map((one) => el("button", { type: "button", class: "other", onclick: () => { show(one); card.querySelector("h2").focus(); announce(spoken({ answers: [one] }, 0)); } },
           foreign(one.text), el("span", { class: "quiet" }, t("percent", { n: Math.round(100 * one.confidence) }))))) : "");
   };
   show(answers[0]);

@@ -8,11 +8,12 @@ import { DocumentsView, dropping } from "./documents.js";
 import { el, icon } from "./dom.js";
 import { EvaluateView } from "./evaluate.js";
 import { trouble, waiting } from "./parts.js";
+import { ReferenceView } from "./reference.js";
 import { go, here, link } from "./route.js";
 import { choice, choose } from "./store.js";
 import { otherLanguage, t, useLanguage } from "./strings.js";
 
-const VIEWS = { ask: AskView, document: DocumentView, documents: DocumentsView, evaluate: EvaluateView };
+const VIEWS = { ask: AskView, document: DocumentView, documents: DocumentsView, evaluate: EvaluateView, reference: ReferenceView };
 const byId = (name) => document.getElementById(name);
 
 /** What the views share. */

@@ -130,7 +130,10 @@ export class AskView {
     params.set("tab", tab);
     this.params = params;
     window.history.replaceState(null, "", `#/?${params}`);
+    this.page.asked = location.hash;
+    const held = document.activeElement?.role === "tab"; // drawing makes new ones
     this.draw();
+    if (held) document.getElementById(`tab-${tab}`).focus();
   }
 
   submit(event) {
@@ -183,7 +186,7 @@ export class AskView {
     const tabs = this.page.kept.ranked ? tabsOf(Object.keys(this.page.kept.ranked.modes)) : [];
     const tab = tabs[Number(event.key) - 1];
     if (tab && this.params.get("q")) this.turn(tab);
-    else walk(event, [...this.results.querySelectorAll("a.hit-open")].filter((one) => one.offsetParent));
+    else walk(event, [...this.results.querySelectorAll("a.hit-open")].filter((one) => one.checkVisibility()));
   }
 
   /** Escape, when nothing is open that it would close. */

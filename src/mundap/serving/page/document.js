@@ -32,10 +32,11 @@ export class DocumentView {
     }
   }
 
-  /** An id may have anything in it; its slashes stay, and dots that would climb do not. */
+  /** An id may have anything in it. Its slashes may stay, unless the browser would take .. for a step up. */
   path(kind, id) {
-    const parts = id.split("/").map((part) => encodeURIComponent(part).replace(/^\.{1,2}$/, (dots) => "%2E".repeat(dots.length)));
-    return `v1/${kind}/${parts.join("/")}?index=${encodeURIComponent(this.page.index.name)}`;
+    const climbs = /(^|\/)\.{1,2}(\/|$)/.test(id);
+    const name = climbs ? encodeURIComponent(id) : id.split("/").map(encodeURIComponent).join("/");
+    return `v1/${kind}/${name}?index=${encodeURIComponent(this.page.index.name)}`;
   }
 
   back() {
@@ -56,8 +57,8 @@ export class DocumentView {
     const mark = this.shown.querySelector("mark");
     if (mark) {
       mark.tabIndex = -1;
-      mark.scrollIntoView({ block: "center", behavior: "instant" });
       mark.focus({ preventScroll: true });
+      settle(mark, 4);
     } else scrollTo(0, 0);
     announce(this.title);
   }
@@ -79,6 +80,12 @@ export class DocumentView {
   escape() {
     go(this.page.asked ?? "#/");
   }
+}
+
+/** Scroll there, and again: what comes into sight on the way turns out to be higher or lower than was thought. */
+function settle(mark, times) {
+  mark.scrollIntoView({ block: "center", behavior: "instant" });
+  if (times) requestAnimationFrame(() => settle(mark, times - 1));
 }
 
 /** The text in blocks that break at line ends, the span marked (in every block it reaches into). */

@@ -1,6 +1,6 @@
 // Pieces that several views show.
 
-import { announce, el, foreign, icon, svg } from "./dom.js";
+import { el, foreign, icon, svg } from "./dom.js";
 import { link } from "./route.js";
 import { known, number, t } from "./strings.js";
 
@@ -31,7 +31,6 @@ export function trouble(failure, retry) {
   const title = known(`trouble_${status}`) ? t(`trouble_${status}`) : t("trouble");
   const advice = known(`trouble_${status}_text`) ? t(`trouble_${status}_text`, { n: Number(failure.wait) || 5 }) : "";
   if (status === -1) console.error(failure); // a fault of this page
-  announce(`${title}. ${advice}`);
   return el("section", { class: "notice bad", role: "alert" }, icon("warn"),
     el("div", {},
       el("h2", {}, title),

@@ -32,7 +32,6 @@ function turn(event, tabs, chosen, choose) {
   if (next === undefined || !tabs[next]) return;
   event.preventDefault();
   choose(tabs[next]);
-  document.getElementById(`tab-${tabs[next]}`)?.focus();
 }
 
 function nothing(mode) {
