@@ -19,7 +19,9 @@ def folder(tmp_path_factory, tiny_model):
     docs = folder / "docs" / "sub"
     docs.mkdir(parents=True)
     (docs / "one.txt").write_text(" ".join(f"word{n}" for n in range(250)) + " the river is a villain")
-    (docs / "two.md").write_text("---\ntitle: Two\nlanguage: en\n---\nThe king of the river was a villain in the film.\n")
+    (docs / "two.md").write_text(
+        "---\ntitle: Two\nlanguage: en\n---\nThe king of the river was a villain in the film.\n"
+    )
     (docs / "hostile.txt").write_text(HOSTILE + " king")
     (docs / "세.txt").write_text("서울은 대한민국의 수도이다. 한강이 흐른다.")
     Index.build([folder / "docs"], folder / "i", model=str(tiny_model))
@@ -98,7 +100,14 @@ def test_passages_and_documents_come_with_their_offsets(server, index):
 
 
 def test_no_path_of_a_request_opens_a_file(server, folder):
-    for name in ("../docs/sub/two.md", "%2e%2e/%2e%2e/etc/passwd", "%2fetc%2fpasswd", f"{folder}/docs/sub/two.md", "%00", "%ff%fe"):
+    for name in (
+        "../docs/sub/two.md",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "%2fetc%2fpasswd",
+        f"{folder}/docs/sub/two.md",
+        "%00",
+        "%ff%fe",
+    ):
         assert server.get(f"/v1/documents/{name}").status_code == 404
         assert server.get(f"/static/{name}").status_code == 404
 
@@ -217,7 +226,9 @@ def test_health_metrics_and_description(server):
     figures = server.get("/metrics").text
     assert 'mundap_requests_total{route="/v1/search",status="200"}' in figures
     assert 'mundap_index_generation{index="main"} 1.0' in figures
-    hits = next(float(line.split()[1]) for line in figures.splitlines() if line.startswith('mundap_cache_total{found="yes"}'))
+    hits = next(
+        float(line.split()[1]) for line in figures.splitlines() if line.startswith('mundap_cache_total{found="yes"}')
+    )
     assert hits >= 1
     description = server.get("/openapi.json").json()
     assert {"/v1/ask", "/v1/search", "/v1/documents", "/v1/documents/{id}"} <= set(description["paths"])
