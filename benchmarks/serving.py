@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from common import RUNS, report
 
 HERE = Path(__file__).parent
@@ -63,7 +64,7 @@ def running(name: str, index: str, data: Path | None) -> Iterator[subprocess.Pop
     try:
         for _ in range(1200):
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}{ready}", timeout=5).close()  # noqa: S310
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{ready}", timeout=5).close()
                 break
             except OSError:
                 if process.poll() is not None:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.serving.browser import browser, examples, visit  # noqa: F401
 
 httpx2 = pytest.importorskip("httpx2", reason="needs the extra `dev`")

@@ -5,13 +5,17 @@ import os
 import re
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import make_model
 
 from mundap import Encoder, Index
+from mundap.disk import checksum
+from mundap.models.folder import EncoderConfig
+from tests.conftest import make_model
 
 openai = pytest.importorskip("openai", reason="needs the extra `dev`")
 httpx2 = pytest.importorskip("httpx2", reason="needs the extra `dev`")
@@ -28,12 +32,18 @@ def encoder(tmp_path_factory):
     (folder / "encoder.fp32.onnx").rename(folder / "question.fp32.onnx")
     other = make_model(tmp_path_factory.mktemp("other") / "towers", seed=2)
     (other / "encoder.fp32.onnx").rename(folder / "encoder.fp32.onnx")
+    sums = {path.name: checksum(path) for path in folder.iterdir() if path.name != "config.json"}
+    replace(EncoderConfig.load(folder), sha256=sums).save(folder)
     return Encoder.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
-def address(encoder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def address(encoder, folder):
     (folder / "a.txt").write_text("The river runs to the sea.")
     Index.build([folder / "a.txt"], folder / "i", model=str(encoder.folder))
     Index.build([folder / "a.txt"], folder / "words", model="none")
@@ -127,6 +137,18 @@ def test_an_index_can_be_chosen_and_may_have_no_vectors(address):
         return httpx2.post(where, json={"model": "tiny", "input": "river"}).status_code
 
     assert [status(index) for index in ("main", "words", "nothing")] == [200, 422, 404]
+
+
+def test_an_index_that_is_away_for_a_moment(address, folder, post):
+    (folder / "i").rename(folder / "away")
+    answer = post(model="tiny", input="river")
+    (folder / "away").rename(folder / "i")
+    assert answer.status_code == 503 and "no index in" in answer.json()["error"]["message"]
+    for _ in range(100):
+        if (answer := post(model="tiny", input="river")).status_code == 200:
+            break
+        time.sleep(0.1)
+    assert answer.status_code == 200
 
 
 def test_text_that_is_no_text(address):

@@ -4,10 +4,10 @@ import shutil
 import threading
 
 import pytest
-from tests.serving.conftest import httpx2, until
 
 from mundap import Index
 from mundap.index import build
+from tests.serving.conftest import httpx2, until
 
 
 @pytest.fixture

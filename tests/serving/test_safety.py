@@ -11,10 +11,10 @@ import sys
 import time
 
 import pytest
-from tests.serving.conftest import SOURCE, Server, httpx2, until
 
 from mundap import Index
 from mundap.cli.serve import token
+from tests.serving.conftest import SOURCE, Server, httpx2, until
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import time
 import zipfile
 
 import pytest
-from tests.serving.conftest import httpx2, until
 
 from mundap import Index
 from mundap.index import build
 from mundap.index.verify import verify
+from tests.serving.conftest import httpx2, until
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from mundap.cli import shared
 from mundap.errors import UsageError
 
 if TYPE_CHECKING:
-    from mundap.index.index import Index
+    from mundap.index.index import Index, Mode
     from mundap.models.reader import Reader
     from mundap.records import Hit
 
 MAX_QUESTION = 100_000
-_COMPARED = ("bm25", "dense", "hybrid")
+_COMPARED: "tuple[Mode, ...]" = ("bm25", "dense", "hybrid")
 
 
 @click.command()

@@ -85,7 +85,8 @@ class Lane(Generic[T, R]):
             return []
         size = min(self._largest, math.ceil(len(self._queue) / (self._threads - self._running)))
         key = self._queue[0].key
-        batch, rest = [], []
+        batch: list[_Waiting] = []
+        rest: list[_Waiting] = []
         while self._queue and len(batch) < size:
             one = self._queue.popleft()
             if one.result.done():

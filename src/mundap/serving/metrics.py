@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mundap.serving.engine import Engine
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
-disable_created_metrics()  # a second line for every figure, which nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second line for every figure, which nobody reads
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 

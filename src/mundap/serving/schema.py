@@ -19,9 +19,9 @@ class _Body(BaseModel):
 class FilterBody(_Body):
     """Where to look. Every kind that is given must match."""
 
-    documents: list[str] = Field([], max_length=1000, description="Document ids, any of them.")
-    sources: list[str] = Field([], max_length=100, description="Patterns for the source, such as `docs/*.md`.")
-    where: dict[str, str] = Field({}, max_length=100, description="Metadata that must all be there.")
+    documents: list[str] = Field(default=[], max_length=1000, description="Document ids, any of them.")
+    sources: list[str] = Field(default=[], max_length=100, description="Patterns for the source, such as `docs/*.md`.")
+    where: dict[str, str] = Field(default={}, max_length=100, description="Metadata that must all be there.")
 
     def filters(self) -> Filters:
         """As the index knows them. Sources have no ./ before them."""
@@ -34,9 +34,11 @@ class AskBody(_Body):
 
     question: Text
     k: K = 10
-    n: int = Field(1, ge=1, le=100, description="How many answers at most.")
-    mode: Mode | None = Field(None, description="How to search; hybrid where the index has vectors.")
-    threshold: float | None = Field(None, ge=0, le=1, description="The least confidence; by default the reader's.")
+    n: int = Field(default=1, ge=1, le=100, description="How many answers at most.")
+    mode: Mode | None = Field(default=None, description="How to search; hybrid where the index has vectors.")
+    threshold: float | None = Field(
+        default=None, ge=0, le=1, description="The least confidence; by default the reader's."
+    )
     filters: FilterBody = FilterBody()
     index: Name | None = None
 
@@ -45,10 +47,10 @@ class SearchBody(_Body):
     """A question, or several, to find passages for."""
 
     question: Text | None = None
-    questions: list[Text] | None = Field(None, min_length=1, max_length=1000)
+    questions: list[Text] | None = Field(default=None, min_length=1, max_length=1000)
     k: K = 10
-    mode: Mode | None = Field(None, description="How to search; hybrid where the index has vectors.")
-    rerank: bool = Field(False, description="Put what was found in the reader's order.")
+    mode: Mode | None = Field(default=None, description="How to search; hybrid where the index has vectors.")
+    rerank: bool = Field(default=False, description="Put what was found in the reader's order.")
     filters: FilterBody = FilterBody()
     index: Name | None = None
 
@@ -57,9 +59,11 @@ class NewDocument(_Body):
     """A document to put in. One with a known id takes the place of the old one."""
 
     id: str = Field(min_length=1, max_length=500)
-    title: str = Field("", max_length=1000)
+    title: str = Field(default="", max_length=1000)
     text: str = Field(min_length=1)
-    metadata: dict[str, str] = Field({}, max_length=100, description="Facts for filters, of 200 characters at most.")
+    metadata: dict[str, str] = Field(
+        default={}, max_length=100, description="Facts for filters, of 200 characters at most."
+    )
 
 
 class DocumentsBody(_Body):
