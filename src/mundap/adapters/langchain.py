@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PrivateAttr
-
 from mundap.adapters.search import Search, Where, facts
 from mundap.errors import ExtraMissing
 from mundap.index.corpus import Filters
@@ -15,6 +13,7 @@ try:
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.runnables.config import run_in_executor
+    from pydantic import Field, PrivateAttr
 except ImportError as error:
     raise ExtraMissing("the LangChain retriever", "langchain") from error
 

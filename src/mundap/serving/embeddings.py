@@ -111,17 +111,19 @@ def _chosen(engine: Engine, body: EmbeddingsBody, index: str | None) -> tuple[En
 
 
 def _encoders(engine: Engine, index: str | None) -> dict[str, Encoder]:
-    """Those of all indexes, or of one, by name. Of several indexes, those that cannot be used just now have none."""
+    """Those of all indexes, or of one, by name. If no index can be used just now, the error of the last says why."""
     found: dict[str, Encoder] = {}
+    failure: MundapError | None = None
     for served in engine.indexes if index is None else (engine.indexes.get(index),):
         try:
             encoder = served.index().encoder
-        except MundapError:
-            if index is not None:
-                raise
+        except MundapError as error:
+            failure = error
             continue
         if encoder is not None:
             found.setdefault(encoder.config.name, encoder)
+    if failure is not None and not found:
+        raise failure
     return found
 
 
