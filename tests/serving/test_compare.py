@@ -6,10 +6,10 @@ import threading
 
 import httpx2
 import pytest
-from tests.conftest import EXAMPLES
 
 from mundap.evaluation.compare import comparison
 from mundap.evaluation.retrieval import Task, measure
+from tests.conftest import EXAMPLES
 
 QUESTIONS = (EXAMPLES / "questions.jsonl").read_text("utf-8").splitlines()[:24]
 
@@ -20,8 +20,11 @@ def client(examples):
         yield client
 
 
-def send(client, questions="\n".join(QUESTIONS), runs=(), **data):
-    files = [("questions", ("q.jsonl", questions)), *(("runs", (name, text)) for name, text in runs)]
+def send(client, questions=None, runs=(), **data):
+    files = [
+        ("questions", ("q.jsonl", questions or "\n".join(QUESTIONS))),
+        *(("runs", (name, text)) for name, text in runs),
+    ]
     return client.post("/v1/compare", files=files, data=data)
 
 
@@ -81,7 +84,9 @@ def test_a_comparison_is_what_the_library_says(client, example_index, tmp_path):
 def test_files_of_results_are_compared_as_well(client, example_index, tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text("\n".join(QUESTIONS), "utf-8")
-    measure(Task(str(example_index.path), str(path), modes=("bm25", "hybrid"), cuts=(20,), out=str(tmp_path / "run.json")))
+    measure(
+        Task(str(example_index.path), str(path), modes=("bm25", "hybrid"), cuts=(20,), out=str(tmp_path / "run.json"))
+    )
     runs = [(name, (tmp_path / f"run.{name}.json").read_text("utf-8")) for name in ("bm25", "hybrid")]
     by_files = lines(send(client, runs=runs))[-1]["result"]
     by_modes = lines(send(client, modes=["bm25", "hybrid"]))[-1]["result"]
@@ -103,7 +108,12 @@ def test_what_cannot_be_compared(client):
     assert "no question in it" in failed(send(client, "\n\n", modes=modes), 422)
     assert failed(send(client, "[" * 200_000, modes=modes), 422)
     assert failed(send(client, "\n".join(QUESTIONS), runs=[("a", "\x00"), ("b", "[" * 10_000)]), 422)
-    assert client.post("/v1/compare", files={"questions": ("q", "x")}, data={"modes": modes}, params={"index": "no"}).status_code == 404
+    assert (
+        client.post(
+            "/v1/compare", files={"questions": ("q", "x")}, data={"modes": modes}, params={"index": "no"}
+        ).status_code
+        == 404
+    )
     assert client.post("/v1/compare", data={"modes": modes}).status_code == 422
     assert lines(send(client, modes=modes))[-1]["result"]["questions"] == len(QUESTIONS)  # and it goes on
 
@@ -114,9 +124,10 @@ def test_one_at_a_time_and_none_when_nobody_waits(client, examples):
 
     def leave():
         files = [("questions", ("q.jsonl", many))]
-        with httpx2.Client(base_url=examples, timeout=60) as other, other.stream(
-            "POST", "/v1/compare", files=files, data={"modes": ["bm25", "dense"]}
-        ) as answer:
+        with (
+            httpx2.Client(base_url=examples, timeout=60) as other,
+            other.stream("POST", "/v1/compare", files=files, data={"modes": ["bm25", "dense"]}) as answer,
+        ):
             next(answer.iter_lines())
             begun.set()
             assert failed(send(client, modes=["bm25", "dense"]), 503)

@@ -16,7 +16,8 @@ def start(question, **more):
 
 def in_sight(page, selector):
     return page.eval_on_selector(
-        selector, "node => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }"
+        selector,
+        "node => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }",
     )
 
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from tests.conftest import EXAMPLES
-from tests.serving.browser import shot
 
 from mundap.evaluation.retrieval import Task, measure
+from tests.conftest import EXAMPLES
+from tests.serving.browser import shot
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,9 @@ def test_two_files_and_what_may_be_wrong_with_them(visit, examples, questions, t
             {
                 "question": row["question"],
                 "answers": row["answers"],
-                "ctxs": [{"id": "x", "title": "", "text": row["answers"][0] if text == "answer" else "none", "score": 1.0}],
+                "ctxs": [
+                    {"id": "x", "title": "", "text": row["answers"][0] if text == "answer" else "none", "score": 1.0}
+                ],
             }
             for row in rows
         ]

@@ -4,10 +4,10 @@ import json
 from urllib.parse import quote
 
 import pytest
-from tests.conftest import make_model, make_reader
-from tests.serving.browser import ask, shot
 
 from mundap import Index
+from tests.conftest import make_model, make_reader
+from tests.serving.browser import ask, shot
 
 TOKEN = "s3cret-<b>-token"
 SCRIPT = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'><svg onload='window.harmed = 1'>"
@@ -26,10 +26,13 @@ def site(tmp_path_factory, start):
     (docs / "rows.jsonl").write_text(json.dumps({**row, "metadata": {"kind": "<i>x</i>"}}) + "\n")
     (docs / "rtl.txt").write_text(f"river {OVERRIDE} \u2066 the king of the river")
     (docs / "long.txt").write_text(f"{LONG} {'m' * 2000} mountain")
-    (docs / "many.txt").write_text("".join(f"{EMOJI} line {n} of the music\n" for n in range(3000)) + "the lord of the moon\n")
+    (docs / "many.txt").write_text(
+        "".join(f"{EMOJI} line {n} of the music\n" for n in range(3000)) + "the lord of the moon\n"
+    )
     Index.build([docs], folder / "i", model=str(make_model(folder / "model")))
+    Index.build([docs / "rtl.txt"], folder / "words", model="none")
     reader = make_reader(folder / "reader")
-    return start({"docs": folder / "i"}, reader, token=TOKEN, writable=True).address
+    return start({"docs": folder / "i", "<words>": folder / "words"}, reader, token=TOKEN, writable=True).address
 
 
 def unharmed(page):
@@ -100,6 +103,22 @@ def test_direction_and_length_stay_inside(visit, site):
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def test_another_index_without_vectors(visit, site):
+    page = visit(site, token=TOKEN)
+    page.select_option("#index", "<words>")
+    page.get_by_text("1 document · 1 passage").wait_for()
+    ask(page, "river villain")
+    assert page.get_by_role("tab").all_text_contents() == ["Words"]
+    assert page.locator(".hit").count() == 1
+    page.select_option("#index", "docs")  # the same question to the other
+    page.wait_for_selector("#tab-dense")
+    assert "index=docs" in page.url
+    assert page.locator(".hit").count() > 1
+    page.goto(f"{site}/#/evaluate?index={quote('<words>')}")
+    page.wait_for_selector("#first_file")
+    assert page.get_by_role("radio").count() == 1
+
+
 def test_a_long_document_opens_at_the_span(visit, site):
     page = visit(site, token=TOKEN)
     page.goto(f"{site}/#/?q={quote('lord of the moon')}&source={quote('*many.txt')}")
@@ -108,7 +127,9 @@ def test_a_long_document_opens_at_the_span(visit, site):
     page.click("#open-document")
     page.wait_for_selector(".document-text mark")
     assert page.text_content(".document-text mark") == "lord"
-    inside = "() => { const { top } = document.querySelector('mark').getBoundingClientRect(); return top > 0 && top < 800; }"
+    inside = (
+        "() => { const { top } = document.querySelector('mark').getBoundingClientRect(); return top > 0 && top < 800; }"
+    )
     page.wait_for_function(inside)
     assert page.locator(".block").count() > 10
 

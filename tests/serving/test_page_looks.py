@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+
 from tests.serving.browser import shot
 
 PAGE = Path(__file__).parents[2] / "src/mundap/serving/page"
@@ -115,9 +116,19 @@ def test_nothing_is_inline_and_nothing_parses_html():
     page = (PAGE / "index.html").read_text("utf-8")
     assert "style=" not in page
     assert "<style" not in page
-    assert page.count("<script") == page.count('<script src="static/') + page.count('<script type="module" src="static/')
+    assert page.count("<script") == page.count('<script src="static/') + page.count(
+        '<script type="module" src="static/'
+    )
     for path in PAGE.glob("*.js"):
         text = path.read_text("utf-8")
-        for dangerous in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "http:"):
+        for dangerous in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "http:",
+        ):
             assert dangerous not in text.replace("http://www.w3.org/2000/svg", ""), path.name
         assert "https:" not in text

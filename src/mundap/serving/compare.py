@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from threading import Event, Lock
@@ -37,7 +38,8 @@ _MOST_CASES = 500
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _NDJSON = "application/x-ndjson"
 _BUSY = "another comparison is running. Try again when it is done."
-_turn = Lock()  # both cores are for those who ask
+_turn = Lock()  # one comparison at a time, and one thread for explanations: the cores are for those who ask
+_explaining = ThreadPoolExecutor(1, "explain")
 
 router = APIRouter(prefix="/v1", tags=["comparison"])
 
@@ -52,7 +54,7 @@ class RankingsBody(BaseModel):
 
     question: schema.Text
     k: schema.K = 10
-    filters: schema.FilterBody = schema.FilterBody()
+    filters: schema.FilterBody | None = None
     index: schema.Name | None = None
 
 
@@ -66,13 +68,14 @@ async def rankings(body: RankingsBody, engine: ThisEngine, index: WhichIndex = N
     snapshot = engine.indexes.get(body.index if body.index is not None else index).index()
     modes = MODES if snapshot.manifest.settings.model else ("bm25",)
     depth = max(body.k, min(DEPTH, engine.settings.limits.k))
-    asked = [
-        schema.SearchBody(question=body.question, k=depth, mode=mode, filters=body.filters, index=body.index)
-        for mode in modes
-    ]
-    found = await asyncio.gather(*(engine.search(one, index) for one in asked))
+    asked = {**body.model_dump(exclude_none=True), "k": depth}
+    bodies = [schema.SearchBody.model_validate({**asked, "mode": mode}) for mode in modes]
+    found = await asyncio.gather(*(engine.search(one, index) for one in bodies))
     hits = {mode: json.loads(one)["hits"] for mode, one in zip(modes, found, strict=True)}
-    return Response(await asyncio.to_thread(_explained, snapshot, body.question, body.k, depth, hits), media_type=JSON)
+    work = asyncio.get_running_loop().run_in_executor(
+        _explaining, _explained, snapshot, body.question, body.k, depth, hits
+    )
+    return Response(await work, media_type=JSON)
 
 
 def _explained(index: Index, question: str, k: int, depth: int, hits: dict[str, list[dict[str, Any]]]) -> bytes:

@@ -1,6 +1,6 @@
 // The page itself: which index, which view, which language; keys; the token.
 
-import { call, onToken } from "./api.js";
+import { Failure, call, onToken } from "./api.js";
 import { AskView } from "./ask.js";
 import { askToken, showHelp } from "./dialogs.js";
 import { DocumentView } from "./document.js";
@@ -57,6 +57,10 @@ function draw() {
   const { view, params } = here();
   if (params.has("index")) page.use(params.get("index"));
   if (view === "ask" && params.get("q")) page.asked = location.hash;
+  if (page.index.error) {
+    byId("main").replaceChildren(trouble(new Failure(503, page.index.error), begin));
+    return;
+  }
   const shown = (page.views[view] ??= new VIEWS[view](page));
   for (const one of byId("nav").children) {
     if (one.dataset.view === view) one.setAttribute("aria-current", "page");

@@ -28,7 +28,7 @@ export class DocumentsView {
     const listed = [
       ["fact_documents", number(index.documents)],
       ["fact_passages", number(index.passages)],
-      ["fact_rankings", index.modes.map((one) => t(`mode_${one}`)).join(" · ")],
+      ["fact_rankings", index.modes.map((one) => t(`mode_${one}`)).join(", ")],
       ["fact_languages", index.languages.join(", ") || t("fact_none")],
       ["fact_generation", number(index.generation)],
     ];

@@ -3,7 +3,7 @@
 import { stream } from "./api.js";
 import { announce, el } from "./dom.js";
 import { comparison } from "./comparison.js";
-import { notice, progress, trouble } from "./parts.js";
+import { modeName, notice, progress, trouble } from "./parts.js";
 import { t } from "./strings.js";
 
 const QUESTIONS = 2000; // the server's limits, so that a file that is too large is not sent at all
@@ -24,7 +24,7 @@ export class EvaluateView {
 
   makeForm() {
     const { modes } = this.page.index;
-    const option = (chosen) => modes.map((one) => el("option", { value: one, selected: one === chosen }, t(`mode_${one}`)));
+    const option = (chosen) => modes.map((one) => el("option", { value: one, selected: one === chosen }, modeName(one)));
     const kind = (value, checked) => el("label", { class: "choice" },
       el("input", { type: "radio", name: "kind", value, checked, onchange: () => this.choose(value) }), t(`compare_${value}`));
     const file = (name, label, help) => el("div", { class: "field" }, el("label", { for: name }, label),

@@ -1,6 +1,7 @@
 // What a search is limited to: patterns for the source, facts of the document. Kept in the address.
 
 import { el, foreign, icon } from "./dom.js";
+import { modeName } from "./parts.js";
 import { number, t } from "./strings.js";
 
 /** Filters of an address, as the server takes them; undefined if there are none. */
@@ -54,7 +55,7 @@ export class Filters {
 
   modeField(modes) {
     this.mode = el("select", { id: "filter-mode", onchange: () => this.put("mode", this.mode.value) },
-      el("option", { value: "" }, t("mode_default")), ...modes.map((one) => el("option", { value: one }, t(`mode_${one}`))));
+      el("option", { value: "" }, t("mode_default")), ...modes.map((one) => el("option", { value: one }, modeName(one))));
     return el("div", {}, el("label", { for: "filter-mode" }, t("mode_label")), this.mode);
   }
 

@@ -76,6 +76,13 @@ export function path(text) {
 /** A score with as many digits as it needs. */
 export const score = (value) => number(value, Math.abs(value) < 10 ? 2 : 1);
 
+const TECHNICAL = { bm25: "BM25", dense: "dense" };
+
+/** What a ranking is called, with the name by which experts know it. */
+export function modeName(mode) {
+  return TECHNICAL[mode] ? `${t(`mode_${mode}`)} (${TECHNICAL[mode]})` : t(`mode_${mode}`);
+}
+
 /** A progress bar with words. Without a total it only moves. */
 export function progress(label) {
   const bar = el("progress", { "aria-label": label });

@@ -1,7 +1,7 @@
 // The rankings: one at a time, or side by side, and why each found what it found.
 
 import { el, foreign } from "./dom.js";
-import { documentLink, facts, path, score } from "./parts.js";
+import { documentLink, facts, modeName, path, score } from "./parts.js";
 import { t } from "./strings.js";
 import { excerpt, marked } from "./text.js";
 
@@ -96,7 +96,7 @@ function sideBySide(ranked, tabs, index) {
       head(row, index, true), ...body(row), el("p", { class: "why" }, why(row, mode, ranked)), scores(row, mode, ranked));
     });
     grid.append(el("section", { class: `column ${mode}`, "aria-labelledby": `column-${mode}` },
-      el("h3", { id: `column-${mode}`, class: "column-title" }, t(`mode_${mode}`)), rows.length ? el("ol", { class: "hits" }, ...cards) : nothing(mode)));
+      el("h3", { id: `column-${mode}`, class: "column-title" }, modeName(mode)), rows.length ? el("ol", { class: "hits" }, ...cards) : nothing(mode)));
   }
   return grid;
 }
