@@ -5,7 +5,7 @@ import pytest
 from mundap import Filters, Index, Reader
 from mundap.adapters.search import Search, facts
 from mundap.errors import IndexMissing
-from mundap.index.build import add
+from mundap.index.build import add, delete
 from mundap.index.latest import Latest
 from mundap.reader.ask import RERANKED, rerank
 from mundap.records import Hit, Passage
@@ -17,6 +17,12 @@ def test_a_search_is_that_of_the_index(folder):
         assert Search(folder, mode, False, None)("river", 4) == index.search("river", 4, mode)
     only = Filters(metadata={"language": "en"})
     assert [hit.passage.document for hit in Search(index, None, False, None)("river", 4, only)] == ["two.md"]
+
+
+def test_an_empty_index(folder):
+    delete(folder, sources=["*"])
+    for given in (Index(folder), folder, str(folder)):
+        assert Search(given, None, False, None)("river", 3) == []
 
 
 def test_reranking_is_that_of_the_reader(folder, tiny_reader):

@@ -1,5 +1,6 @@
 """What every adapter wraps: an index, and how it is searched."""
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,7 @@ class Search:
     """
 
     def __init__(self, index: Where, mode: Mode | None, rerank: bool, reader: str | Path | None) -> None:
-        self._latest = None if isinstance(index, Index) else Latest(index)
-        self._opened = index if isinstance(index, Index) else None
+        self._index: Callable[[], Index] = (lambda: index) if isinstance(index, Index) else Latest(index)
         self._mode = mode
         self._rerank = rerank
         self._name = reader or READER
@@ -36,7 +36,7 @@ class Search:
     @property
     def index(self) -> Index:
         """The index, as it is now."""
-        return self._opened or self._latest()  # type: ignore[misc]
+        return self._index()
 
     @cached_property
     def _reader(self) -> Reader:

@@ -4,12 +4,12 @@ import base64
 from typing import Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mundap.errors import MundapError, UsageError
 from mundap.models.encoder import Encoder
-from mundap.serving.ask import ThisEngine, WhichIndex
+from mundap.serving.ask import JSON, ThisEngine, WhichIndex
 from mundap.serving.engine import Engine
 from mundap.serving.problems import NotFound
 from mundap.serving.schema import failures
@@ -69,9 +69,7 @@ class Embeddings(BaseModel):
 
 
 @router.post("/embeddings", response_model=Embeddings, responses=failures(404, 422))
-async def embeddings(
-    body: EmbeddingsBody, request: Request, engine: ThisEngine, index: WhichIndex = None
-) -> Embeddings:
+async def embeddings(body: EmbeddingsBody, request: Request, engine: ThisEngine, index: WhichIndex = None) -> Response:
     """Vectors of texts, by the encoder an index was made with."""
     encoder, name, side = _chosen(engine, body, index)
     given = [body.input] if isinstance(body.input, str) else body.input
@@ -86,11 +84,12 @@ async def embeddings(
     request.state.charge(len(texts) // _PER_REQUEST)
     done = await engine.embedding.do((encoder, side), texts, engine.settings.limits.seconds)
     tokens = sum(count for _, count in done)
-    return Embeddings(
+    answer = Embeddings(
         data=[Embedding(index=n, embedding=_coded(row, body.encoding_format)) for n, (row, _) in enumerate(done)],
         model=name,
         usage=Usage(prompt_tokens=tokens, total_tokens=tokens),
     )
+    return Response(answer.model_dump_json(), media_type=JSON)
 
 
 def _chosen(engine: Engine, body: EmbeddingsBody, index: str | None) -> tuple[Encoder, str, Side]:
