@@ -21,7 +21,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from common import RUNS, report
 
 HERE = Path(__file__).parent
 PORTS = {"mundap": 8731, "peer": 8732}
+
+Figures = dict[str, float]
 
 
 def export(index_path: str, model: Path) -> Path:
@@ -48,19 +50,43 @@ def export(index_path: str, model: Path) -> Path:
     return folder
 
 
+class Running(NamedTuple):
+    """A server that was started."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return PORTS[self.name]
+
+    def busy(self) -> float:
+        """The seconds of processor time it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> int:
+        """The megabytes it holds."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) >> 10
+
+
 @contextmanager
-def running(name: str, index: str, data: Path | None) -> Iterator[subprocess.Popen[bytes]]:
+def running(name: str, index: str, data: Path | None) -> Iterator[Running]:
     """A server, until the block ends."""
     port = str(PORTS[name])
     if name == "mundap":
-        words = ["-m", "mundap", "serve", "-i", index, "--port", port, "--rate", "0", "--at-once", "0"]
+        limits = ["--rate", "0", "--at-once", "0", "--timeout", "600"]
+        words = ["-m", "mundap", "serve", "-i", index, "--port", port, *limits]
         ready = "/readyz"
     else:
         words = ["-m", "uvicorn", "serving_peer:app", "--port", port, "--log-level", "warning"]
         ready = "/openapi.json"
     environment = {**os.environ, "PEER": str(data), "TOKENIZERS_PARALLELISM": "false"}
-    log = (RUNS / f"serving-{name}.log").open("wb")
-    process = subprocess.Popen([sys.executable, *words], cwd=HERE, env=environment, stdout=log, stderr=log)
+    RUNS.mkdir(parents=True, exist_ok=True)
+    with (RUNS / f"serving-{name}.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, *words], cwd=HERE, env=environment, stdout=log, stderr=log)
     try:
         for _ in range(1200):
             try:
@@ -70,7 +96,7 @@ def running(name: str, index: str, data: Path | None) -> Iterator[subprocess.Pop
                 if process.poll() is not None:
                     sys.exit(f"the {name} server did not start: see {RUNS / f'serving-{name}.log'}")
                 time.sleep(0.1)
-        yield process
+        yield Running(name, process)
     finally:
         process.terminate()
         process.wait()
@@ -106,61 +132,56 @@ class Load:
         writer.close()
 
 
-def measure(name: str, path: str, questions: Iterator[str], clients: int, seconds: float, k: int) -> dict[str, float]:
-    """Throughput and latency of one server."""
-    load = Load(PORTS[name], path, questions, {"k": k})
-    asyncio.run(load.run(clients, min(2.0, seconds)))  # warm
-    load.times, load.errors = [], 0
-    started = time.perf_counter()
+def measure(server: "Running", path: str, questions: Iterator[str], clients: int, seconds: float, k: int) -> Figures:
+    """Throughput, latency and the processor's time of one server."""
+    load = Load(server.port, path, questions, {"k": k})
+    started, busy = time.perf_counter(), server.busy()
     asyncio.run(load.run(clients, seconds))
-    passed = time.perf_counter() - started
-    p50, p99 = np.percentile(load.times, [50, 99])
+    passed, busy = time.perf_counter() - started, server.busy() - busy
+    p50, p99 = np.percentile(load.times, [50, 99]).tolist()
     return {
-        "requests/s": round(len(load.times) / passed, 1),
+        "requests/s": round(len(load.times) / passed, 2),
         "p50 ms": round(1000 * p50, 1),
         "p99 ms": round(1000 * p99, 1),
+        "processor ms": round(1000 * busy / len(load.times), 1),
         "errors": load.errors,
     }
 
 
 def compare(arguments: argparse.Namespace, questions: Iterator[str]) -> dict[str, Any]:
-    """Both servers, one after another at each number of clients: two at once would share the cores."""
+    """Both servers in turn, so that a slow minute of the machine hits both alike; one that is idle costs nothing."""
     data = export(arguments.index, arguments.model)
-    names = ["mundap", "peer"] if not arguments.alone else ["mundap"]
     figures: dict[str, Any] = {}
-    for name in names:
-        with running(name, arguments.index, data):
-            for path in ("search", "ask"):
-                for clients in arguments.clients:
-                    found = measure(name, f"/v1/{path}", questions, clients, arguments.seconds, arguments.k)
-                    figures.setdefault(path, {}).setdefault(f"{clients} clients", {})[name] = found
-                    sys.stderr.write(f"{path} {clients:4} {name:7} {found}\n")
-    for rows in figures.values():
-        for row in rows.values():
-            if "peer" in row:
+    with running("mundap", arguments.index, data) as mine, running("peer", arguments.index, data) as other:
+        for path in arguments.paths:
+            for server in (mine, other):
+                measure(server, f"/v1/{path}", questions, 1, 2.0, arguments.k)  # warm
+            for clients in arguments.clients:
+                row: dict[str, Any] = {}
+                for server in (mine, other):
+                    row[server.name] = measure(
+                        server, f"/v1/{path}", questions, clients, arguments.seconds, arguments.k
+                    )
+                    sys.stderr.write(f"{path} {clients:4} {server.name:7} {row[server.name]}\n")
                 row["ratio"] = round(row["mundap"]["requests/s"] / row["peer"]["requests/s"], 2)
+                figures.setdefault(path, {})[f"{clients} clients"] = row
     return figures
 
 
 def soak(arguments: argparse.Namespace, questions: Iterator[str]) -> dict[str, Any]:
     """Load for minutes: every status and the memory are looked at."""
-    with running("mundap", arguments.index, None) as process:
+    with running("mundap", arguments.index, None) as server:
         memory, errors, requests = [], 0, 0
         until = time.monotonic() + 60 * arguments.soak
         while time.monotonic() < until:
             for path, clients in (("/v1/search", 16), ("/v1/ask", 4)):
-                load = Load(PORTS["mundap"], path, questions, {"k": arguments.k})
+                load = Load(server.port, path, questions, {"k": arguments.k})
                 asyncio.run(load.run(clients, 5.0))
                 errors += load.errors
                 requests += len(load.times)
-            memory.append(_resident(process.pid))
+            memory.append(server.memory())
             sys.stderr.write(f"{requests} requests, {errors} errors, {memory[-1]} MB\n")
     return {"minutes": arguments.soak, "requests": requests, "errors": errors, "memory MB": memory}
-
-
-def _resident(pid: int) -> int:
-    line = next(one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmRSS"))
-    return int(line.split()[1]) >> 10
 
 
 def main() -> None:
@@ -173,7 +194,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--soak", type=float, metavar="MINUTES")
-    parser.add_argument("--alone", action="store_true", help="without the peer")
+    parser.add_argument("--paths", nargs="+", default=["search", "ask"])
     arguments = parser.parse_args()
     arguments.index = str(Path(arguments.index).resolve())
     arguments.model = arguments.model or minilm()

@@ -1,7 +1,7 @@
 """`mundap search`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,7 +165,7 @@ def _highlighted(index: "Index", question: str, text: str) -> str:
     return " ".join("".join([*parts, text[end:]]).split())
 
 
-def _side_by_side(question: str, found: "dict[str, tuple[Hit, ...]]") -> None:
+def _side_by_side(question: str, found: "Mapping[Mode, tuple[Hit, ...]]") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
