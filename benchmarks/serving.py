@@ -4,8 +4,8 @@
     python benchmarks/serving.py INDEX QUESTIONS --soak 10  minutes of load: errors, and memory at begin and end
 
 The clients run on the same machine and wait for each answer before they ask the next. No question is asked twice, so
-that no cache helps. The peer gets the vectors of the index, which spares it the encoding of the passages, and
-searches by vector alone; mundap searches as it does by default.
+that no cache helps. The peer gets the vectors of the index, which spares it the encoding of the passages. It searches
+by vector alone; mundap does that too, and what it does by default: by vector and by word.
 """
 
 import argparse
@@ -132,9 +132,11 @@ class Load:
         writer.close()
 
 
-def measure(server: "Running", path: str, questions: Iterator[str], clients: int, seconds: float, k: int) -> Figures:
+def measure(
+    server: "Running", path: str, questions: Iterator[str], clients: int, seconds: float, options: Any
+) -> Figures:
     """Throughput, latency and the processor's time of one server."""
-    load = Load(server.port, path, questions, {"k": k})
+    load = Load(server.port, path, questions, options)
     started, busy = time.perf_counter(), server.busy()
     asyncio.run(load.run(clients, seconds))
     passed, busy = time.perf_counter() - started, server.busy() - busy
@@ -155,15 +157,15 @@ def compare(arguments: argparse.Namespace, questions: Iterator[str]) -> dict[str
     with running("mundap", arguments.index, data) as mine, running("peer", arguments.index, data) as other:
         for path in arguments.paths:
             for server in (mine, other):
-                measure(server, f"/v1/{path}", questions, 1, 2.0, arguments.k)  # warm
+                measure(server, f"/v1/{path}", questions, 1, 2.0, {"k": arguments.k})  # warm
             for clients in arguments.clients:
                 row: dict[str, Any] = {}
-                for server in (mine, other):
-                    row[server.name] = measure(
-                        server, f"/v1/{path}", questions, clients, arguments.seconds, arguments.k
-                    )
-                    sys.stderr.write(f"{path} {clients:4} {server.name:7} {row[server.name]}\n")
-                row["ratio"] = round(row["mundap"]["requests/s"] / row["peer"]["requests/s"], 2)
+                for name, server, mode in (("hybrid", mine, "hybrid"), ("dense", mine, "dense"), ("peer", other, None)):
+                    options = {"k": arguments.k, **({"mode": mode} if mode else {})}
+                    row[name] = measure(server, f"/v1/{path}", questions, clients, arguments.seconds, options)
+                    sys.stderr.write(f"{path} {clients:4} {name:7} {row[name]}\n")
+                for name in ("hybrid", "dense"):
+                    row[f"{name} / peer"] = round(row[name]["requests/s"] / row["peer"]["requests/s"], 2)
                 figures.setdefault(path, {})[f"{clients} clients"] = row
     return figures
 

@@ -192,7 +192,7 @@ def embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:
     return list(zip(rows, encoder.count_tokens(texts), strict=True))
 
 
-def engine(request: Request) -> Engine:
-    """The engine of the server a request came to."""
+async def engine(request: Request) -> Engine:
+    """The engine of the server a request came to. Not a plain function: FastAPI would run that in another thread."""
     found: Engine = request.app.state.engine
     return found

@@ -41,6 +41,8 @@ class Guard:
         self._app = app
         self._settings = settings
         self._token = settings.token.encode() if settings.token else b""
+        # Whoever has to show a token, or comes through a proxy, may use any name.
+        self._names = (*_LOCAL, settings.host) if settings.local and not (settings.token or settings.proxy) else ()
         limits = settings.limits
         self._clients = Clients(limits.rate, limits.burst, limits.at_once)
         self._metrics = metrics or Metrics()
@@ -70,9 +72,9 @@ class Guard:
             self._count(scope, exchange)
 
     def _refused(self, scope: Scope, exchange: "_Exchange") -> JSONResponse | None:
-        headers, settings = exchange.headers, self._settings
+        headers = exchange.headers
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if settings.local and _name(host) not in (*_LOCAL, settings.host):
+        if self._names and _name(host) not in self._names:
             # Another site's name that leads here: DNS rebinding.
             return _no(421, "this server answers to its own name only: use http://127.0.0.1 or http://localhost")
         origin = headers.get(b"origin")
