@@ -322,3 +322,12 @@ def test_what_cannot_be_served_is_said_at_the_start(words, tmp_path, tiny_reader
     out, complaints = started([*words, "--reader", str(tmp_path / "broken")]).communicate(timeout=60)
     assert out == b"" and b"is not a usable ONNX file. Export the model again." in complaints
     assert complaints.startswith(b"mundap: ") and b"Traceback" not in complaints
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch, capfd, folder):
+    monkeypatch.delattr("mundap.serving.mcp")
+    monkeypatch.delitem(sys.modules, "mundap.serving.mcp")
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    with pytest.raises(SystemExit, match="1"):
+        run(["mcp", "-i", str(folder)])
+    assert "pip install 'mundap[mcp]'" in capfd.readouterr().err
