@@ -72,7 +72,10 @@ def refused(server):
     listed = server.get("/v1/indexes").json()["indexes"][0]
     assert listed["error"]
     assert server.get("/healthz").status_code == 200
-    return answers[0].json()["error"]["message"]
+    message = answers[0].json()["error"]["message"]
+    assert "main" in message
+    assert "/" not in message.replace("segments/", "").replace("main/", "")  # folders are nobody's business
+    return message
 
 
 def works(server):
@@ -117,7 +120,7 @@ def test_an_index_that_is_damaged_and_repaired(server, folder):
             harmed(victim, harm)
             if not (harm == "remove" and pattern.startswith("lexical")):  # a file that is open stays readable
                 until(lambda: server.search("king").status_code == 503)
-                assert str(folder / "i") in refused(server)
+                refused(server)
             shutil.copy(folder / "copy" / victim.relative_to(folder / "i"), victim)
     until(lambda: works(server))
     assert server.search("king").json()["hits"]

@@ -43,15 +43,18 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-async def _failed(_: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, MundapError)
     status = status_of(error)
-    return JSONResponse(failure(str(error), status), status, RETRY if status in (429, 503) else None)
+    message = request.app.state.engine.indexes.public(error)
+    return JSONResponse(failure(message, status), status, RETRY if status in (429, 503) else None)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse(failure(str(error.detail), error.status_code), error.status_code, error.headers)
+    nothing = error.status_code == 404 and error.detail == "Not Found"
+    message = "there is nothing at this address. /openapi.json says what there is." if nothing else str(error.detail)
+    return JSONResponse(failure(message, error.status_code), error.status_code, error.headers)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

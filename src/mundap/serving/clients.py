@@ -62,5 +62,5 @@ def who(address: str) -> str:
     try:
         parsed = ip_address(address)
     except ValueError:
-        return address
+        return address[:100]  # a proxy's word
     return str(parsed) if not isinstance(parsed, IPv6Address) else parsed.exploded[:19]

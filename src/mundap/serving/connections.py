@@ -24,7 +24,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._head = 0
         self._in_head = True
-        self._timer: asyncio.TimerHandle | None = None
+        self._late: asyncio.TimerHandle | None = None  # closes it if the head does not come
+        self._stuck: asyncio.TimerHandle | None = None  # closes it if the client does not read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for it, or refuse it."""
@@ -39,6 +40,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._go()
+        _cancel(self._stuck)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -71,12 +73,12 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client does not read what it asked for."""
         super().pause_writing()
-        self._restart(self.limits.seconds)
+        self._stuck = self.loop.call_later(self.limits.seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         """It does again."""
         super().resume_writing()
-        self._restart(None)
+        _cancel(self._stuck)
 
     def send_400_response(self, msg: str) -> None:
         """What was received is no HTTP."""
@@ -84,16 +86,12 @@ class Connection(HttpToolsProtocol):
 
     def _wait(self) -> None:
         self.idle[self] = None
-        self._restart(self.limits.head_seconds)
+        _cancel(self._late)
+        self._late = self.loop.call_later(self.limits.head_seconds, self.transport.abort)
 
     def _go(self) -> None:
         self.idle.pop(self, None)
-        self._restart(None)
-
-    def _restart(self, seconds: float | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.loop.call_later(seconds, self.transport.abort) if seconds is not None else None
+        _cancel(self._late)
 
     def _refuse(self, status: int, message: str) -> None:
         body = json.dumps(failure(message, status)).encode()
@@ -102,6 +100,11 @@ class Connection(HttpToolsProtocol):
         head = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
 
 def limited(limits: Limits) -> type[Connection]:

@@ -1,12 +1,15 @@
 """What the indexes hold: `/v1/indexes`, `/v1/passages`, `/v1/documents`."""
 
+import asyncio
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
+from mundap.disk import json_bytes
 from mundap.errors import MundapError
+from mundap.index.index import Index
 from mundap.serving import schema
-from mundap.serving.ask import ThisEngine, WhichIndex
+from mundap.serving.ask import JSON, ThisEngine, WhichIndex
 from mundap.serving.engine import Engine
 from mundap.serving.indexes import Served
 from mundap.serving.problems import NotFound
@@ -36,7 +39,7 @@ def _facts(engine: Engine, served: Served) -> dict[str, Any]:
     try:
         index = served.index()
     except MundapError as error:
-        return {**facts, "error": str(error)}
+        return {**facts, "error": engine.indexes.public(error)}
     return {
         **facts,
         "documents": index.documents,
@@ -50,27 +53,35 @@ def _facts(engine: Engine, served: Served) -> dict[str, Any]:
 @router.get("/passages/{id:path}", response_model=schema.Passage, responses=schema.failures(404, 422))
 async def passage(id: str, engine: ThisEngine, index: WhichIndex = None) -> dict[str, Any]:
     """A passage by its id."""
-    found = engine.indexes.get(index).index().passage(_storable(id))
+    snapshot = engine.indexes.get(index).index()
+    found = await asyncio.to_thread(snapshot.passage, _storable(id))
     if found is None:
         raise NotFound("no passage has this id")
     return found.as_dict()
 
 
 @router.get("/documents/{id:path}", response_model=schema.Document, responses=schema.failures(404, 422))
-async def document(id: str, engine: ThisEngine, index: WhichIndex = None) -> dict[str, Any]:
+async def document(id: str, engine: ThisEngine, index: WhichIndex = None) -> Response:
     """A document by its id: the text the index has of it, and where its passages stand in it."""
     snapshot = engine.indexes.get(index).index()
-    found = snapshot.document(_storable(id))
+    # Documents may be large, and on a slow disk: others are not to wait for that.
+    return Response(await asyncio.to_thread(_document, snapshot, _storable(id)), media_type=JSON)
+
+
+def _document(index: Index, name: str) -> bytes:
+    found = index.document(name)
     if found is None:
         raise NotFound("no document has this id")
-    return {
-        "id": found.id,
-        "title": found.title,
-        "source": found.source,
-        "text": found.text,
-        "metadata": dict(found.metadata),
-        "passages": [{"id": one.id, "start": one.start, "end": one.end} for one in snapshot.passages_of(found.id)],
-    }
+    return json_bytes(
+        {
+            "id": found.id,
+            "title": found.title,
+            "source": found.source,
+            "text": found.text,
+            "metadata": dict(found.metadata),
+            "passages": [{"id": one.id, "start": one.start, "end": one.end} for one in index.passages_of(found.id)],
+        }
+    )
 
 
 def _storable(name: str) -> str:

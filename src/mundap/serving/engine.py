@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from mundap.serving.settings import Settings
 from mundap.serving.writing import Writing
 
 _WARM_SECONDS = 600.0
+_ENTRY = 300  # bytes that an entry of the cache takes beside its value
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Job:
 
     k: int
     mode: Any
-    filters: Filters = field(hash=False)
+    filters: Filters
     rerank: bool = False
     answers: int = 0
     threshold: float | None = None
@@ -53,20 +55,22 @@ class Cache:
     def __init__(self, most: int) -> None:
         self._most = most
         self._size = 0
-        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
 
-    def get(self, key: Hashable) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         """What is kept under a key."""
         if (found := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)
         return found
 
-    def put(self, key: Hashable, value: bytes) -> None:
+    def put(self, key: bytes, value: bytes) -> None:
         """Keep it; the oldest make room."""
-        self._size += len(value) - len(self._kept.pop(key, b""))
+        if key in self._kept:
+            self._size -= len(self._kept.pop(key)) + _ENTRY
         self._kept[key] = value
+        self._size += len(value) + _ENTRY
         while self._size > self._most:
-            self._size -= len(self._kept.popitem(last=False)[1])
+            self._size -= len(self._kept.popitem(last=False)[1]) + _ENTRY
 
 
 class Engine:
@@ -140,17 +144,19 @@ class Engine:
     async def _done(self, lane: Lane[str, bytes], served: Served, job: Job, questions: Sequence[str]) -> list[bytes]:
         """The answers, those that are not known in batches."""
         index = served.index()
-        keys = [(served.name, served.version, job, question) for question in questions]
-        found = {key: known for key in keys if (known := self._cache.get(key)) is not None}
-        missing = [key for key in dict.fromkeys(keys) if key not in found]
+        if job.mode in ("dense", "hybrid") and not index.manifest.settings.model:
+            raise UsageError(f"the index {served.name} has no vectors. Use the mode bm25.")
+        keys = {question: _key(served.name, served.version, job, question) for question in questions}
+        found = {question: known for question, key in keys.items() if (known := self._cache.get(key)) is not None}
+        missing = [question for question in keys if question not in found]
         self.metrics.cache.labels("yes").inc(len(found))
         self.metrics.cache.labels("no").inc(len(missing))
         if missing:
-            done = await lane.do((index, job), [key[-1] for key in missing], self.settings.limits.seconds)
-            for key, answer in zip(missing, done, strict=True):
-                found[key] = answer
-                self._cache.put(key, answer)
-        return [found[key] for key in keys]
+            done = await lane.do((index, job), missing, self.settings.limits.seconds)
+            for question, answer in zip(missing, done, strict=True):
+                found[question] = answer
+                self._cache.put(keys[question], answer)
+        return [found[question] for question in questions]
 
     def _search(self, key: Any, questions: Sequence[str]) -> list[bytes]:
         index, job = key
@@ -183,6 +189,11 @@ class Engine:
         await self.writing.close()
         for lane in self.lanes:
             await asyncio.to_thread(lane.close)
+
+
+def _key(*parts: object) -> bytes:
+    """A short name for a request: the filters alone may be as long as a body."""
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:

@@ -7,6 +7,7 @@ import time
 import uuid
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -61,6 +62,8 @@ class Guard:
                 entered = self._clients.enter(exchange.client)
                 refused = None if entered else _no(429, "too many requests of yours at once. Wait for some to end.", 1)
             await (refused or self._app)(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            pass
         except Exception as error:
             logs.note("failed", logging.ERROR, error, id=exchange.id)
             if not exchange.status:

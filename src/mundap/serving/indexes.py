@@ -92,7 +92,7 @@ class Served:
             index = await asyncio.to_thread(_open, self._index, damaged)
         except MundapError as error:
             self._failure = error
-            logs.note("index unusable", logging.WARNING, index=self.name, reason=type(error).__name__)
+            logs.note("index unusable", logging.WARNING, index=self.name, reason=str(error))
             await asyncio.sleep(_LOOK_SECONDS)  # not again and again while it is being put back
         else:
             self._adopt(index, seen)
@@ -127,6 +127,14 @@ class Indexes:
         if name not in self._served:
             raise NotFound(f"no index is called {name[:100]!r}. There are: {', '.join(self._served)}.")
         return self._served[name]
+
+    def public(self, error: Exception) -> str:
+        """What a client is told of an error: the folders of indexes are nobody's business, their names are enough."""
+        message = str(error)
+        for served in self._served.values():
+            for place in (str(served.path.resolve()), str(served.path.absolute()), str(served.path)):
+                message = message.replace(place, served.name)
+        return message
 
     async def watch(self) -> None:
         """Look now and then, so that a new state is ready before anybody asks for it."""

@@ -74,7 +74,7 @@ async def add(request: Request, engine: ThisEngine, index: WhichIndex = None) ->
     except BaseException:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         raise
-    return StreamingResponse(_told(first, lines, served), media_type=NDJSON)
+    return StreamingResponse(_told(first, lines, engine, served), media_type=NDJSON)
 
 
 @router.delete("/documents/{id:path}", response_model=schema.Report, responses=schema.failures(404, 422))
@@ -95,7 +95,9 @@ def _writable(engine: Engine, index: str | None) -> Served:
     return served
 
 
-async def _told(first: dict[str, Any], rest: AsyncIterator[dict[str, Any]], served: Served) -> AsyncIterator[bytes]:
+async def _told(
+    first: dict[str, Any], rest: AsyncIterator[dict[str, Any]], engine: Engine, served: Served
+) -> AsyncIterator[bytes]:
     """Progress and report as lines. The report comes when questions are answered from the new state."""
     line = first
     try:
@@ -105,7 +107,7 @@ async def _told(first: dict[str, Any], rest: AsyncIterator[dict[str, Any]], serv
         index = await served.newest()
         yield json.dumps({**line, "generation": index.manifest.generation}).encode() + b"\n"
     except MundapError as error:
-        yield json.dumps(failure(str(error), status_of(error))).encode() + b"\n"
+        yield json.dumps(failure(engine.indexes.public(error), status_of(error))).encode() + b"\n"
 
 
 async def _received(request: Request, folder: Path) -> list[tuple[str, str, str]]:

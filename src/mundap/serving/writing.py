@@ -159,7 +159,8 @@ class Writing:
 
 def _main() -> None:
     """The writer's process: jobs from standard input until it ends."""
-    os.nice(5)  # questions come first
+    if hasattr(os, "nice"):
+        os.nice(5)  # questions come first
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints must not get between the lines
 
