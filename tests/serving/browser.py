@@ -56,7 +56,7 @@ def visit(browser):
             reduced_motion="reduce",
         )
         contexts.append(context)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         if token:
             context.add_init_script(f"sessionStorage.setItem('mundap.token', {token!r})")
         page = context.new_page()
@@ -83,5 +83,6 @@ def shot(page, name: str) -> None:
 def ask(page, question: str) -> None:
     """Type a question and wait for what comes of it."""
     page.fill("#question", question)
-    page.press("#question", "Enter")
+    with page.expect_response("**/v1/ask"):
+        page.press("#question", "Enter")
     page.wait_for_selector("#results:not([aria-busy]) .answer")

@@ -148,6 +148,7 @@ def test_history_is_kept_and_deleted(visit, examples):
     page.keyboard.press("Enter")
     page.wait_for_selector("#results:not([aria-busy]) blockquote")
     assert page.text_content("#answer-text") == "5,895 metres"
+    assert page.evaluate("document.activeElement.id") == "question"
     page.click(".brand")
     page.wait_for_selector(".recent")
     assert page.locator(".recent .given").all_text_contents() == ["5,895 metres", "no answer"]

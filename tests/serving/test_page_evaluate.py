@@ -26,7 +26,7 @@ def test_two_rankings(visit, examples, example_index, questions):
     page.get_by_text("Choose two different rankings.").wait_for()
     page.select_option("#second", "hybrid")
     page.click("#compare")
-    page.wait_for_selector(".verdict", timeout=60_000)
+    page.wait_for_selector(".verdict")
     own = measure(Task(example_index, str(questions), modes=("bm25", "hybrid"), cuts=(1, 5, 20), gold=False))
     rows = page.locator(".comparison tbody tr").all()
     for row, k in zip(rows, own.cuts, strict=True):
@@ -74,7 +74,7 @@ def test_two_files_and_what_may_be_wrong_with_them(visit, examples, questions, t
     page.set_input_files("#first_file", tmp_path / "bad.json")
     page.set_input_files("#second_file", tmp_path / "<b>good<∕b>.json")
     page.click("#compare")
-    page.wait_for_selector(".verdict", timeout=60_000)
+    page.wait_for_selector(".verdict")
     assert "<b>good<∕b>.json finds more: 100.0 points within the first 5, p < 0.001." in page.text_content(".verdict")
     (tmp_path / "bad.json").write_text("no run at all")
     page.set_input_files("#first_file", tmp_path / "bad.json")

@@ -23,15 +23,39 @@ function found(answers, index, pick) {
   const show = (chosen) => {
     const others = answers.filter((one) => one !== chosen);
     card.replaceChildren(
-      el("div", { class: "answer-head" },
+      el(
+        "div",
+        { class: "answer-head" },
         el("p", { class: "eyebrow" }, t("answer")),
         foreign(chosen.text, "h2", { id: "answer-text", tabindex: -1, class: chosen.text.length > 60 ? "long" : null }),
         confidence(chosen.confidence),
-        chosen.support > 1 && el("p", { class: "quiet" }, t("support", { n: chosen.support }))),
+        chosen.support > 1 && el("p", { class: "quiet" }, t("support", { n: chosen.support })),
+      ),
       source(chosen, index, pick),
-      others.length ? el("div", { class: "others" }, el("p", { class: "eyebrow" }, t("other_answers")),
-        ...others.map((one) => el("button", { type: "button", class: "other", onclick: () => { show(one); card.querySelector("h2").focus(); announce(spoken({ answers: [one] }, 0)); } },
-          foreign(one.text), el("span", { class: "quiet" }, t("percent", { n: Math.round(100 * one.confidence) }))))) : "");
+      others.length
+        ? el(
+            "div",
+            { class: "others" },
+            el("p", { class: "eyebrow" }, t("other_answers")),
+            ...others.map((one) =>
+              el(
+                "button",
+                {
+                  type: "button",
+                  class: "other",
+                  onclick: () => {
+                    show(one);
+                    card.querySelector("h2").focus();
+                    announce(spoken({ answers: [one] }, 0));
+                  },
+                },
+                foreign(one.text),
+                el("span", { class: "quiet" }, t("percent", { n: Math.round(100 * one.confidence) })),
+              ),
+            ),
+          )
+        : "",
+    );
   };
   show(answers[0]);
   return card;
@@ -41,15 +65,28 @@ function source(answer, index, pick) {
   const { passage } = answer;
   const span = [[answer.start - passage.start, answer.end - passage.start]];
   const open = documentLink(index, passage, answer.start, answer.end);
-  return el("figure", { class: "source" },
+  return el(
+    "figure",
+    { class: "source" },
     el("blockquote", { dir: "auto" }, ...excerpt(passage, span, "span")),
-    el("figcaption", {},
-      el("div", { class: "from" },
-        el("a", { class: "hit-open", href: open }, foreign(passage.title || passage.document)), path(passage.source),
-        el("span", { class: "facts" }, ...facts(passage.metadata, pick))),
-      el("div", { class: "actions" },
+    el(
+      "figcaption",
+      {},
+      el(
+        "div",
+        { class: "from" },
+        el("a", { class: "hit-open", href: open }, foreign(passage.title || passage.document)),
+        path(passage.source),
+        el("span", { class: "facts" }, ...facts(passage.metadata, pick)),
+      ),
+      el(
+        "div",
+        { class: "actions" },
         el("a", { class: "button second", href: open, id: "open-document" }, icon("file"), t("open_document")),
-        el("button", { type: "button", class: "plain", onclick: () => copy(answer) }, icon("copy"), t("copy")))));
+        el("button", { type: "button", class: "plain", onclick: () => copy(answer) }, icon("copy"), t("copy")),
+      ),
+    ),
+  );
 }
 
 async function copy(answer) {
@@ -69,10 +106,21 @@ async function copy(answer) {
 function none(asked, index, close, pick) {
   const text = asked.note ? t("note_script") : close ? t("no_answer_text") : t("no_answer_none");
   const { guess } = asked;
-  return el("section", { class: "card answer none", "aria-labelledby": "answer-text" },
+  return el(
+    "section",
+    { class: "card answer none", "aria-labelledby": "answer-text" },
     el("div", { class: "answer-head" }, el("h2", { id: "answer-text" }, t("no_answer")), el("p", {}, text)),
-    guess && el("details", { class: "guess" },
-      el("summary", {}, el("span", {}, foreign(t("guess", { answer: guess.text }))),
-        el("span", { class: "quiet" }, t("guess_note", { n: number(100 * guess.confidence) }))),
-      source(guess, index, pick)));
+    guess &&
+      el(
+        "details",
+        { class: "guess" },
+        el(
+          "summary",
+          {},
+          el("span", {}, foreign(t("guess", { answer: guess.text }))),
+          el("span", { class: "quiet" }, t("guess_note", { n: number(100 * guess.confidence) })),
+        ),
+        source(guess, index, pick),
+      ),
+  );
 }

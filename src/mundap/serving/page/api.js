@@ -84,17 +84,22 @@ function sendForm(path, form, line, known, sent, signal) {
     const good = () => request.status >= 200 && request.status < 300;
     request.open("POST", path);
     if (known) request.setRequestHeader("Authorization", `Bearer ${known}`);
-    request.upload.addEventListener("progress", (event) => event.lengthComputable && sent?.(event.loaded / event.total));
+    request.upload.addEventListener(
+      "progress",
+      (event) => event.lengthComputable && sent?.(event.loaded / event.total),
+    );
     request.addEventListener("progress", () => guarded(() => good() && lines(false)));
     request.addEventListener("error", () => reject(new Failure(0, "")));
     request.addEventListener("abort", () => reject(new DOMException("", "AbortError")));
-    request.addEventListener("load", () => guarded(() => {
-      if (good()) lines(true);
-      else if (request.status !== 401) {
-        throw failure(request.status, request.responseText, request.getResponseHeader("Retry-After"));
-      }
-      resolve(request.status);
-    }));
+    request.addEventListener("load", () =>
+      guarded(() => {
+        if (good()) lines(true);
+        else if (request.status !== 401) {
+          throw failure(request.status, request.responseText, request.getResponseHeader("Retry-After"));
+        }
+        resolve(request.status);
+      }),
+    );
     const guarded = (work) => {
       try {
         work();

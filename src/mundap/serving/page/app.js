@@ -13,7 +13,13 @@ import { go, here, link } from "./route.js";
 import { choice, choose } from "./store.js";
 import { otherLanguage, t, useLanguage } from "./strings.js";
 
-const VIEWS = { ask: AskView, document: DocumentView, documents: DocumentsView, evaluate: EvaluateView, reference: ReferenceView };
+const VIEWS = {
+  ask: AskView,
+  document: DocumentView,
+  documents: DocumentsView,
+  evaluate: EvaluateView,
+  reference: ReferenceView,
+};
 const byId = (name) => document.getElementById(name);
 
 /** What the views share. */
@@ -49,7 +55,9 @@ const page = {
     if (found?.name !== this.index?.name) this.views = {};
     this.index = found;
     byId("picker").hidden = this.indexes.length < 2;
-    byId("index").replaceChildren(...this.indexes.map((one) => el("option", { selected: one.name === found.name }, one.name)));
+    byId("index").replaceChildren(
+      ...this.indexes.map((one) => el("option", { selected: one.name === found.name }, one.name)),
+    );
   },
 };
 
@@ -78,7 +86,8 @@ function draw() {
 /** Put the words of the language in place. */
 function translate() {
   for (const node of document.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
-  for (const node of document.querySelectorAll("[data-t-label]")) node.setAttribute("aria-label", t(node.dataset.tLabel));
+  for (const node of document.querySelectorAll("[data-t-label]"))
+    node.setAttribute("aria-label", t(node.dataset.tLabel));
   for (const node of document.querySelectorAll("[data-t-title]")) node.title = t(node.dataset.tTitle);
   byId("language").textContent = otherLanguage() === "ko" ? "한국어" : "English";
   byId("language").lang = otherLanguage();
@@ -90,7 +99,8 @@ function translate() {
 }
 
 function keys(event) {
-  if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (document.querySelector("dialog[open]")) return;
   const typing = event.target.closest?.("input, select, textarea, [contenteditable]");
   const view = page.views[here().view];
   if (event.key === "Escape") view?.escape();
@@ -98,7 +108,10 @@ function keys(event) {
   else if (event.key === "/") {
     event.preventDefault();
     if (here().view !== "ask") go(page.asked ?? "#/");
-    setTimeout(() => { byId("question")?.focus(); byId("question")?.select(); });
+    setTimeout(() => {
+      byId("question")?.focus();
+      byId("question")?.select();
+    });
   } else if (event.key === "?") showHelp();
   else view?.key(event);
 }
@@ -128,10 +141,13 @@ function wire() {
     const next = { index: event.target.value, q: view === "ask" ? params.get("q") : null };
     go(link(view === "document" ? "ask" : view, next));
   });
-  dropping(() => Boolean(page.index?.writable), (files) => {
-    go(link("documents", { index: page.index.name }));
-    setTimeout(() => page.views.documents.add(files));
-  });
+  dropping(
+    () => Boolean(page.index?.writable),
+    (files) => {
+      go(link("documents", { index: page.index.name }));
+      setTimeout(() => page.views.documents.add(files));
+    },
+  );
 }
 
 async function begin() {

@@ -20,18 +20,60 @@ export class AskView {
     this.page = page;
     this.params = new URLSearchParams();
     this.filters = new Filters(page.index.modes, (params) => this.move(params));
-    this.box = el("input", { id: "question", type: "text", name: "q", autocomplete: "off", enterkeyhint: "search", "aria-label": t("question"),
-      placeholder: t("question_hint"), oninput: () => this.popup.hidden || this.suggest() });
-    this.recent = el("button", { type: "button", class: "plain icon", "aria-label": t("history"), title: t("history"), "aria-expanded": "false",
-      "aria-controls": "popup", onclick: () => (this.popup.hidden ? this.suggest("") : this.hide()) }, icon("clock"));
+    this.box = el("input", {
+      id: "question",
+      type: "text",
+      name: "q",
+      autocomplete: "off",
+      enterkeyhint: "search",
+      "aria-label": t("question"),
+      placeholder: t("question_hint"),
+      oninput: () => this.popup.hidden || this.suggest(),
+    });
+    this.recent = el(
+      "button",
+      {
+        type: "button",
+        class: "plain icon",
+        "aria-label": t("history"),
+        title: t("history"),
+        "aria-expanded": "false",
+        "aria-controls": "popup",
+        onclick: () => (this.popup.hidden ? this.suggest("") : this.hide()),
+      },
+      icon("clock"),
+    );
     this.popup = el("div", { class: "popup card", id: "popup", hidden: true });
-    this.form = el("form", { class: "question", role: "search", onsubmit: (event) => this.submit(event), onkeydown: (event) => this.keys(event),
-      onfocusout: (event) => this.form.contains(event.relatedTarget) || this.hide() },
-    el("div", { class: "box" }, icon("search"), this.box, this.recent, el("button", { class: "first", id: "ask" }, t("ask"))), this.popup);
+    this.form = el(
+      "form",
+      {
+        class: "question",
+        role: "search",
+        onsubmit: (event) => this.submit(event),
+        onkeydown: (event) => this.keys(event),
+        onfocusout: (event) => this.form.contains(event.relatedTarget) || this.hide(),
+      },
+      el(
+        "div",
+        { class: "box" },
+        icon("search"),
+        this.box,
+        this.recent,
+        el("button", { class: "first", id: "ask" }, t("ask")),
+      ),
+      this.popup,
+    );
     this.intro = el("div", { class: "intro" });
     this.results = el("div", { class: "results", id: "results" });
-    this.shown = el("div", { class: "ask-view" }, this.intro, this.form,
-      el("div", { class: "filter-line" }, this.filters.button, this.filters.chips), this.filters.panel, this.results);
+    this.shown = el(
+      "div",
+      { class: "ask-view" },
+      this.intro,
+      this.form,
+      el("div", { class: "filter-line" }, this.filters.button, this.filters.chips),
+      this.filters.panel,
+      this.results,
+    );
   }
 
   get title() {
@@ -56,13 +98,21 @@ export class AskView {
 
   welcome() {
     const { documents, passages } = this.page.index;
-    return [el("h1", {}, t("title_ask")), el("p", { class: "lead" }, t("lead")),
-      el("p", { class: "quiet" }, `${t("size_documents", { n: documents })} · ${t("size_passages", { n: passages })}`)];
+    return [
+      el("h1", {}, t("title_ask")),
+      el("p", { class: "lead" }, t("lead")),
+      el("p", { class: "quiet" }, `${t("size_documents", { n: documents })} · ${t("size_passages", { n: passages })}`),
+    ];
   }
 
   beginning() {
     if (!this.page.index.passages) {
-      return notice("file", t("empty_title"), t("empty_text"), el("a", { class: "button first", href: link("documents") }, t("upload_title")));
+      return notice(
+        "file",
+        t("empty_title"),
+        t("empty_text"),
+        el("a", { class: "button first", href: link("documents") }, t("upload_title")),
+      );
     }
     if (history().length) {
       const list = el("section", { class: "recent" });
@@ -70,8 +120,12 @@ export class AskView {
       fill();
       return list;
     }
-    return el("section", { class: "tips" }, el("h2", { class: "eyebrow" }, t("tips")),
-      el("ul", {}, ...["tip_ask", "tip_check", "tip_keys"].map((tip) => el("li", {}, t(tip)))));
+    return el(
+      "section",
+      { class: "tips" },
+      el("h2", { class: "eyebrow" }, t("tips")),
+      el("ul", {}, ...["tip_ask", "tip_check", "tip_keys"].map((tip) => el("li", {}, t(tip)))),
+    );
   }
 
   /** Ask and rank at the same time; what is there already is shown again. */
@@ -87,7 +141,13 @@ export class AskView {
       announce(t("loading"));
       try {
         const [asked, ranked] = await Promise.all([
-          reader ? call("v1/ask", { method: "POST", body: { question, index, filters, mode, k: PASSAGES, n: ANSWERS }, signal }) : null,
+          reader
+            ? call("v1/ask", {
+                method: "POST",
+                body: { question, index, filters, mode, k: PASSAGES, n: ANSWERS },
+                signal,
+              })
+            : null,
           call("v1/rankings", { method: "POST", body: { question, index, filters, k: PASSAGES }, signal }),
         ]);
         this.page.kept = { key, asked, ranked };
@@ -119,8 +179,15 @@ export class AskView {
     const old = this.results.querySelector(".answer");
     const same = old && this.drawn === asked; // another answer may have been chosen on it
     this.drawn = asked;
-    const card = same ? old : (asked ? answerCard(asked, index, this.close(ranked), pick) : notice("search", t("no_reader"), t("no_reader_text")));
-    this.results.replaceChildren(card, rankings(ranked, tab, (next) => this.turn(next), index, pick));
+    const card = same
+      ? old
+      : asked
+        ? answerCard(asked, index, this.close(ranked), pick)
+        : notice("search", t("no_reader"), t("no_reader_text"));
+    this.results.replaceChildren(
+      card,
+      rankings(ranked, tab, (next) => this.turn(next), index, pick),
+    );
     this.results.classList.toggle("wide", tab === "compare");
   }
 
@@ -153,12 +220,16 @@ export class AskView {
   }
 
   suggest(words = this.box.value) {
-    this.popup.replaceChildren(el("h2", { class: "eyebrow" }, t("recent")), historyList(words, () => this.suggest(words)));
+    this.popup.replaceChildren(
+      el("h2", { class: "eyebrow" }, t("recent")),
+      historyList(words, () => this.suggest(words)),
+    );
     this.popup.hidden = false;
     this.recent.setAttribute("aria-expanded", "true");
   }
 
   hide() {
+    if (this.popup.contains(document.activeElement)) this.box.focus({ preventScroll: true });
     this.popup.hidden = true;
     this.recent.setAttribute("aria-expanded", "false");
   }
@@ -186,7 +257,11 @@ export class AskView {
     const tabs = this.page.kept.ranked ? tabsOf(Object.keys(this.page.kept.ranked.modes)) : [];
     const tab = tabs[Number(event.key) - 1];
     if (tab && this.params.get("q")) this.turn(tab);
-    else walk(event, [...this.results.querySelectorAll("a.hit-open")].filter((one) => one.checkVisibility()));
+    else
+      walk(
+        event,
+        [...this.results.querySelectorAll("a.hit-open")].filter((one) => one.checkVisibility()),
+      );
   }
 
   /** Escape, when nothing is open that it would close. */
@@ -196,4 +271,3 @@ export class AskView {
     else this.box.value = "";
   }
 }
-

@@ -28,7 +28,10 @@ export class DocumentView {
     } catch (error) {
       if (error.name === "AbortError") return;
       const gone = error.status === 404;
-      this.shown.replaceChildren(this.back(), gone ? notice("file", t("trouble_404"), t("document_gone")) : trouble(error, () => this.show(params)));
+      this.shown.replaceChildren(
+        this.back(),
+        gone ? notice("file", t("trouble_404"), t("document_gone")) : trouble(error, () => this.show(params)),
+      );
     }
   }
 
@@ -48,12 +51,29 @@ export class DocumentView {
     this.title = found.title || found.id;
     document.title = `${this.title} · mundap`;
     const count = t("passage_count", { n: found.passages.length });
-    const remove = this.page.index.writable && el("button", { type: "button", class: "plain danger-text", onclick: () => this.remove(found) }, icon("trash"), t("remove"));
+    const remove =
+      this.page.index.writable &&
+      el(
+        "button",
+        { type: "button", class: "plain danger-text", onclick: () => this.remove(found) },
+        icon("trash"),
+        t("remove"),
+      );
     this.shown.replaceChildren(
       el("div", { class: "document-top" }, this.back(), remove || ""),
-      el("header", {}, foreign(this.title, "h1"),
-        el("p", { class: "quiet" }, foreign(found.source, "span", { class: "path" }), el("span", { class: "facts" }, el("span", {}, count), ...facts(found.metadata)))),
-      el("div", { class: "document-text", dir: "auto" }, ...blocks(found.text, start, end)));
+      el(
+        "header",
+        {},
+        foreign(this.title, "h1"),
+        el(
+          "p",
+          { class: "quiet" },
+          foreign(found.source, "span", { class: "path" }),
+          el("span", { class: "facts" }, el("span", {}, count), ...facts(found.metadata)),
+        ),
+      ),
+      el("div", { class: "document-text", dir: "auto" }, ...blocks(found.text, start, end)),
+    );
     const mark = this.shown.querySelector("mark");
     if (mark) {
       mark.tabIndex = -1;
@@ -97,7 +117,10 @@ function blocks(text, start, end) {
     const line = text.indexOf("\n", begin + BLOCK);
     const stop = line < 0 ? text.length : line + 1;
     const [left, right] = [Math.max(begin, from), Math.min(stop, to)];
-    const inside = right > left ? [text.slice(begin, left), el("mark", { class: "span" }, text.slice(left, right)), text.slice(right, stop)] : [text.slice(begin, stop)];
+    const inside =
+      right > left
+        ? [text.slice(begin, left), el("mark", { class: "span" }, text.slice(left, right)), text.slice(right, stop)]
+        : [text.slice(begin, stop)];
     made.push(el("div", { class: "block" }, ...inside));
     begin = stop;
   }

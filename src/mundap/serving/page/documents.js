@@ -20,8 +20,12 @@ export class DocumentsView {
   show() {
     const { index } = this.page;
     this.shown.replaceChildren(
-      el("h1", {}, t("documents_title")), el("p", { class: "lead" }, t("documents_lead")),
-      this.facts(index), index.writable ? this.target() : notice("file", t("read_only_title"), t("read_only_text")), this.list);
+      el("h1", {}, t("documents_title")),
+      el("p", { class: "lead" }, t("documents_lead")),
+      this.facts(index),
+      index.writable ? this.target() : notice("file", t("read_only_title"), t("read_only_text")),
+      this.list,
+    );
   }
 
   facts(index) {
@@ -32,13 +36,33 @@ export class DocumentsView {
       ["fact_languages", index.languages.join(", ") || t("fact_none")],
       ["fact_generation", number(index.generation)],
     ];
-    return el("dl", { class: "figures" }, ...listed.map(([name, value]) => el("div", {}, el("dt", {}, t(name)), el("dd", {}, value))));
+    return el(
+      "dl",
+      { class: "figures" },
+      ...listed.map(([name, value]) => el("div", {}, el("dt", {}, t(name)), el("dd", {}, value))),
+    );
   }
 
   target() {
-    const input = el("input", { id: "files", type: "file", multiple: true, class: "unseen", onchange: () => { this.add(input.files); input.value = ""; } });
-    return el("section", { class: "target" }, icon("upload"), el("h2", {}, t("upload_title")), el("p", { class: "quiet" }, t("upload_text")),
-      input, el("label", { for: "files", class: "button first" }, t("upload_choose")));
+    const input = el("input", {
+      id: "files",
+      type: "file",
+      multiple: true,
+      class: "unseen",
+      onchange: () => {
+        this.add(input.files);
+        input.value = "";
+      },
+    });
+    return el(
+      "section",
+      { class: "target" },
+      icon("upload"),
+      el("h2", {}, t("upload_title")),
+      el("p", { class: "quiet" }, t("upload_text")),
+      input,
+      el("label", { for: "files", class: "button first" }, t("upload_choose")),
+    );
   }
 
   /** Files one after another: an index has one writer. */
@@ -57,10 +81,18 @@ export class DocumentsView {
     let last = {};
     try {
       bar.set(t("stage_sending"), 0, 1);
-      await stream(`v1/documents?index=${encodeURIComponent(this.page.index.name)}`, form, (line) => {
-        last = line;
-        bar.set(t("stage_working"), line.done ?? 0, line.total ?? 0);
-      }, { sent: (share) => bar.set(share < 1 ? t("stage_sending") : t("stage_working"), share < 1 ? share : 0, share < 1 ? 1 : 0) });
+      await stream(
+        `v1/documents?index=${encodeURIComponent(this.page.index.name)}`,
+        form,
+        (line) => {
+          last = line;
+          bar.set(t("stage_working"), line.done ?? 0, line.total ?? 0);
+        },
+        {
+          sent: (share) =>
+            bar.set(share < 1 ? t("stage_sending") : t("stage_working"), share < 1 ? share : 0, share < 1 ? 1 : 0),
+        },
+      );
       await this.page.refresh();
       this.finished(row, file, last);
     } catch (error) {
@@ -72,9 +104,22 @@ export class DocumentsView {
     const skipped = last.skipped?.[0];
     if (skipped) return this.failed(row, file, `${t("stage_skipped")}: ${skipped.reason}`);
     const whole = !ROWS.test(file.name); // of a file of rows, each row is a document
-    const open = whole && el("a", { href: link("document", { index: this.page.index.name, id: file.name }) }, t("open_document"));
-    row.replaceChildren(icon("check"), el("div", {}, foreign(file.name, "b"),
-      el("p", { class: "quiet" }, last.added === 0 ? t("stage_unchanged") : `${t("stage_done")}: ${t("size_passages", { n: last.added ?? 0 })}`), open));
+    const open =
+      whole && el("a", { href: link("document", { index: this.page.index.name, id: file.name }) }, t("open_document"));
+    row.replaceChildren(
+      icon("check"),
+      el(
+        "div",
+        {},
+        foreign(file.name, "b"),
+        el(
+          "p",
+          { class: "quiet" },
+          last.added === 0 ? t("stage_unchanged") : `${t("stage_done")}: ${t("size_passages", { n: last.added ?? 0 })}`,
+        ),
+        open,
+      ),
+    );
     row.classList.add("good");
     announce(`${file.name}: ${t("stage_done")}`);
     if (this.shown.isConnected) this.show();
@@ -82,7 +127,10 @@ export class DocumentsView {
   }
 
   failed(row, file, reason) {
-    row.replaceChildren(icon("warn"), el("div", {}, foreign(file.name, "b"), foreign(`${t("stage_failed")}. ${reason}`, "p", { class: "bad-text" })));
+    row.replaceChildren(
+      icon("warn"),
+      el("div", {}, foreign(file.name, "b"), foreign(`${t("stage_failed")}. ${reason}`, "p", { class: "bad-text" })),
+    );
     row.classList.add("bad");
     announce(`${file.name}: ${t("stage_failed")}`);
   }
@@ -102,7 +150,9 @@ export function dropping(allowed, take) {
     event.dataTransfer.dropEffect = allowed() ? "copy" : "none";
     veil.hidden = !allowed();
   });
-  addEventListener("dragleave", (event) => { if (!event.relatedTarget) veil.hidden = true; });
+  addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) veil.hidden = true;
+  });
   addEventListener("drop", (event) => {
     if (!carries(event)) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-// Building the page. Text from documents, questions and servers only ever becomes a text node: nothing here parses HTML.
+// Building the page. Text from documents and servers only ever becomes a text node: nothing here parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -42,8 +42,14 @@ const PATHS = {
 
 /** A small line drawing; decoration, so assistive technology does not see it. */
 export function icon(name) {
-  const path = svg("path", { d: PATHS[name], fill: "none", stroke: "currentColor", "stroke-width": 1.8,
-    "stroke-linecap": "round", "stroke-linejoin": "round" });
+  const path = svg("path", {
+    d: PATHS[name],
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": 1.8,
+    "stroke-linecap": "round",
+    "stroke-linejoin": "round",
+  });
   return svg("svg", { class: "drawing", viewBox: "0 0 24 24", width: 20, height: 20, "aria-hidden": "true" }, path);
 }
 

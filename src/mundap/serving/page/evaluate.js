@@ -16,7 +16,14 @@ export class EvaluateView {
     this.title = t("evaluate_title");
     this.outcome = el("div", { class: "outcome" });
     this.form = this.makeForm();
-    this.shown = el("div", { class: "evaluate-view" }, el("h1", {}, t("evaluate_title")), el("p", { class: "lead" }, t("evaluate_lead")), this.form, this.outcome);
+    this.shown = el(
+      "div",
+      { class: "evaluate-view" },
+      el("h1", {}, t("evaluate_title")),
+      el("p", { class: "lead" }, t("evaluate_lead")),
+      this.form,
+      this.outcome,
+    );
     if (page.compared) this.outcome.replaceChildren(comparison(page.compared, page.index.name));
   }
 
@@ -24,22 +31,51 @@ export class EvaluateView {
 
   makeForm() {
     const { modes } = this.page.index;
-    const option = (chosen) => modes.map((one) => el("option", { value: one, selected: one === chosen }, modeName(one)));
-    const kind = (value, checked) => el("label", { class: "choice" },
-      el("input", { type: "radio", name: "kind", value, checked, onchange: () => this.choose(value) }), t(`compare_${value}`));
-    const file = (name, label, help) => el("div", { class: "field" }, el("label", { for: name }, label),
-      el("input", { id: name, name, type: "file", "aria-describedby": `${name}-help` }), el("small", { id: `${name}-help` }, help));
-    const select = (name, chosen) => el("div", { class: "field" }, el("label", { for: name }, t(name)), el("select", { id: name, name }, ...option(chosen)));
+    const option = (chosen) =>
+      modes.map((one) => el("option", { value: one, selected: one === chosen }, modeName(one)));
+    const kind = (value, checked) =>
+      el(
+        "label",
+        { class: "choice" },
+        el("input", { type: "radio", name: "kind", value, checked, onchange: () => this.choose(value) }),
+        t(`compare_${value}`),
+      );
+    const file = (name, label, help) =>
+      el(
+        "div",
+        { class: "field" },
+        el("label", { for: name }, label),
+        el("input", { id: name, name, type: "file", "aria-describedby": `${name}-help` }),
+        el("small", { id: `${name}-help` }, help),
+      );
+    const select = (name, chosen) =>
+      el(
+        "div",
+        { class: "field" },
+        el("label", { for: name }, t(name)),
+        el("select", { id: name, name }, ...option(chosen)),
+      );
     const runs = modes.length < 2;
     this.modes = el("div", { class: "pair", hidden: runs }, select("first", "bm25"), select("second", "hybrid"));
     const help = t("run_help", { n: RUN_MB });
-    this.runs = el("div", { class: "pair", hidden: !runs }, file("first_file", t("first_file"), help), file("second_file", t("second_file"), help));
+    this.runs = el(
+      "div",
+      { class: "pair", hidden: !runs },
+      file("first_file", t("first_file"), help),
+      file("second_file", t("second_file"), help),
+    );
     this.warning = el("p", { class: "bad-text", role: "alert" });
     this.button = el("button", { class: "first", id: "compare" }, t("run"));
-    return el("form", { class: "card evaluate-form", onsubmit: (event) => this.submit(event) },
+    return el(
+      "form",
+      { class: "card evaluate-form", onsubmit: (event) => this.submit(event) },
       el("fieldset", {}, el("legend", {}, t("compare_what")), !runs && kind("modes", true), kind("runs", runs)),
-      this.modes, this.runs,
-      file("questions", t("questions_file"), t("questions_help", { n: QUESTIONS, mb: QUESTIONS_MB })), this.warning, this.button);
+      this.modes,
+      this.runs,
+      file("questions", t("questions_file"), t("questions_help", { n: QUESTIONS, mb: QUESTIONS_MB })),
+      this.warning,
+      this.button,
+    );
   }
 
   choose(kind) {
@@ -82,18 +118,30 @@ export class EvaluateView {
     announce(t("starting"));
     try {
       let result = null;
-      await stream(`v1/compare?index=${encodeURIComponent(this.page.index.name)}`, form, (line) => {
-        if (line.result) result = line.result;
-        else if (line.stage === "significance") bar.set(t("tests"), 0, 0);
-        else bar.set(t("running", { stage: t(`mode_${line.stage}`), done: line.done, total: line.total }), line.done, line.total);
-      }, { signal: controller.signal });
+      await stream(
+        `v1/compare?index=${encodeURIComponent(this.page.index.name)}`,
+        form,
+        (line) => {
+          if (line.result) result = line.result;
+          else if (line.stage === "significance") bar.set(t("tests"), 0, 0);
+          else
+            bar.set(
+              t("running", { stage: t(`mode_${line.stage}`), done: line.done, total: line.total }),
+              line.done,
+              line.total,
+            );
+        },
+        { signal: controller.signal },
+      );
       this.page.compared = { ...result, names };
       this.outcome.replaceChildren(comparison(this.page.compared, this.page.index.name));
       this.outcome.querySelector("h2").scrollIntoView({ block: "nearest" });
       announce(this.outcome.querySelector(".verdict").textContent);
     } catch (error) {
       const stopped = error.name === "AbortError";
-      this.outcome.replaceChildren(stopped ? notice("close", t("stopped"), "") : trouble(error, () => this.form.requestSubmit()));
+      this.outcome.replaceChildren(
+        stopped ? notice("close", t("stopped"), "") : trouble(error, () => this.form.requestSubmit()),
+      );
     } finally {
       this.button.disabled = false;
     }

@@ -7,7 +7,9 @@ import { number, t } from "./strings.js";
 /** Filters of an address, as the server takes them; undefined if there are none. */
 export function filtersOf(params) {
   const sources = params.getAll("source");
-  const pairs = params.getAll("where").map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]);
+  const pairs = params
+    .getAll("where")
+    .map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]);
   const where = Object.fromEntries(pairs.filter(([name]) => name));
   if (!sources.length && !pairs.length) return undefined;
   return { ...(sources.length ? { sources } : {}), ...(pairs.length ? { where } : {}) };
@@ -19,13 +21,24 @@ export class Filters {
     this.change = change;
     this.params = new URLSearchParams();
     this.panel = el("div", { class: "filters", id: "filters", hidden: true });
-    this.button = el("button", { type: "button", class: "plain small", "aria-expanded": "false", "aria-controls": "filters",
-      onclick: () => this.toggle() }, icon("filter"), el("span", {}, t("filters")));
+    this.button = el(
+      "button",
+      {
+        type: "button",
+        class: "plain small",
+        "aria-expanded": "false",
+        "aria-controls": "filters",
+        onclick: () => this.toggle(),
+      },
+      icon("filter"),
+      el("span", {}, t("filters")),
+    );
     this.chips = el("div", { class: "chips" });
     this.panel.append(
       this.field("source", t("source_label"), t("source_hint"), t("source_help")),
       this.field("where", t("where_label"), t("where_hint"), t("where_help")),
-      this.modeField(modes));
+      this.modeField(modes),
+    );
   }
 
   toggle(open = this.panel.hidden) {
@@ -35,8 +48,14 @@ export class Filters {
   }
 
   field(name, label, hint, help) {
-    const input = el("input", { id: `filter-${name}`, type: "text", placeholder: hint, autocomplete: "off", spellcheck: "false",
-      "aria-describedby": `filter-${name}-help` });
+    const input = el("input", {
+      id: `filter-${name}`,
+      type: "text",
+      placeholder: hint,
+      autocomplete: "off",
+      spellcheck: "false",
+      "aria-describedby": `filter-${name}-help`,
+    });
     const note = el("small", { id: `filter-${name}-help` }, help);
     const add = (event) => {
       event.preventDefault();
@@ -49,13 +68,22 @@ export class Filters {
         this.add(name, text);
       }
     };
-    return el("form", { onsubmit: add }, el("label", { for: `filter-${name}` }, label),
-      el("div", { class: "joined" }, input, el("button", { class: "second" }, t("add"))), note);
+    return el(
+      "form",
+      { onsubmit: add },
+      el("label", { for: `filter-${name}` }, label),
+      el("div", { class: "joined" }, input, el("button", { class: "second" }, t("add"))),
+      note,
+    );
   }
 
   modeField(modes) {
-    this.mode = el("select", { id: "filter-mode", onchange: () => this.put("mode", this.mode.value) },
-      el("option", { value: "" }, t("mode_default")), ...modes.map((one) => el("option", { value: one }, modeName(one))));
+    this.mode = el(
+      "select",
+      { id: "filter-mode", onchange: () => this.put("mode", this.mode.value) },
+      el("option", { value: "" }, t("mode_default")),
+      ...modes.map((one) => el("option", { value: one }, modeName(one))),
+    );
     return el("div", {}, el("label", { for: "filter-mode" }, t("mode_label")), this.mode);
   }
 
@@ -67,9 +95,26 @@ export class Filters {
     const active = listed.length + (params.get("mode") ? 1 : 0);
     this.button.lastChild.textContent = active ? `${t("filters")} · ${number(active)}` : t("filters");
     this.button.setAttribute("aria-label", active ? t("filters_on", { n: active }) : t("filters"));
-    const chips = listed.map(([name, text]) => el("span", { class: "chip" }, foreign(text),
-      el("button", { type: "button", "aria-label": t("remove_filter", { filter: text }), onclick: () => this.remove(name, text) }, icon("close"))));
-    if (listed.length > 1) chips.push(el("button", { type: "button", class: "plain small", onclick: () => this.clear() }, t("clear_filters")));
+    const chips = listed.map(([name, text]) =>
+      el(
+        "span",
+        { class: "chip" },
+        foreign(text),
+        el(
+          "button",
+          {
+            type: "button",
+            "aria-label": t("remove_filter", { filter: text }),
+            onclick: () => this.remove(name, text),
+          },
+          icon("close"),
+        ),
+      ),
+    );
+    if (listed.length > 1)
+      chips.push(
+        el("button", { type: "button", class: "plain small", onclick: () => this.clear() }, t("clear_filters")),
+      );
     this.chips.replaceChildren(...chips);
   }
 
@@ -82,7 +127,10 @@ export class Filters {
   }
 
   clear() {
-    this.edit((params) => { params.delete("source"); params.delete("where"); });
+    this.edit((params) => {
+      params.delete("source");
+      params.delete("where");
+    });
   }
 
   put(name, value) {

@@ -12,13 +12,45 @@ export function historyList(words, changed) {
   const found = entries.filter(({ question }) => wanted.every((word) => question.toLowerCase().includes(word)));
   if (!found.length) return el("p", { class: "quiet" }, t(entries.length ? "history_match" : "history_empty"));
   const rows = found.map((entry) => {
-    const remove = el("button", { type: "button", class: "plain icon", "aria-label": t("forget_one", { question: entry.question }),
-      onclick: () => { forget(entry); announce(t("forgotten")); changed(); } }, icon("close"));
-    return el("li", {}, el("a", { href: link("ask", { q: entry.question, index: entry.index }) },
-      foreign(entry.question, "span", { class: "asked" }),
-      foreign(entry.answer || t("no_answer_short"), "span", { class: entry.answer ? "given" : "given none" })), remove);
+    const remove = el(
+      "button",
+      {
+        type: "button",
+        class: "plain icon",
+        "aria-label": t("forget_one", { question: entry.question }),
+        onclick: () => {
+          forget(entry);
+          announce(t("forgotten"));
+          changed();
+        },
+      },
+      icon("close"),
+    );
+    return el(
+      "li",
+      {},
+      el(
+        "a",
+        { href: link("ask", { q: entry.question, index: entry.index }) },
+        foreign(entry.question, "span", { class: "asked" }),
+        foreign(entry.answer || t("no_answer_short"), "span", { class: entry.answer ? "given" : "given none" }),
+      ),
+      remove,
+    );
   });
-  const all = el("button", { type: "button", class: "plain", onclick: () => { forget(null); announce(t("forgotten")); changed(); } }, t("forget_all"));
+  const all = el(
+    "button",
+    {
+      type: "button",
+      class: "plain",
+      onclick: () => {
+        forget(null);
+        announce(t("forgotten"));
+        changed();
+      },
+    },
+    t("forget_all"),
+  );
   return el("div", {}, el("ul", { class: "history" }, ...rows), el("div", { class: "actions end" }, all));
 }
 

@@ -17,12 +17,31 @@ export function sureness(value) {
 export function confidence(value) {
   const percent = Math.round(100 * value);
   const strokes = Array.from({ length: DOTS }, (_, n) =>
-    svg("rect", { x: n * 9, y: 0, width: 6, height: 12, rx: 2, class: n < Math.max(1, Math.round(DOTS * value)) ? "on" : "off" }));
-  return el("div", { class: "confidence" },
-    el("span", { role: "meter", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": percent,
-      "aria-label": t("confidence", { words: sureness(value), n: percent }) },
-    svg("svg", { width: 87, height: 12, viewBox: "0 0 87 12", "aria-hidden": "true" }, ...strokes)),
-    el("span", { "aria-hidden": "true" }, `${sureness(value)} `, el("b", {}, t("percent", { n: percent }))));
+    svg("rect", {
+      x: n * 9,
+      y: 0,
+      width: 6,
+      height: 12,
+      rx: 2,
+      class: n < Math.max(1, Math.round(DOTS * value)) ? "on" : "off",
+    }),
+  );
+  return el(
+    "div",
+    { class: "confidence" },
+    el(
+      "span",
+      {
+        role: "meter",
+        "aria-valuemin": 0,
+        "aria-valuemax": 100,
+        "aria-valuenow": percent,
+        "aria-label": t("confidence", { words: sureness(value), n: percent }),
+      },
+      svg("svg", { width: 87, height: 12, viewBox: "0 0 87 12", "aria-hidden": "true" }, ...strokes),
+    ),
+    el("span", { "aria-hidden": "true" }, `${sureness(value)} `, el("b", {}, t("percent", { n: percent }))),
+  );
 }
 
 /** What went wrong and what to do about it. */
@@ -31,22 +50,38 @@ export function trouble(failure, retry) {
   const title = known(`trouble_${status}`) ? t(`trouble_${status}`) : t("trouble");
   const advice = known(`trouble_${status}_text`) ? t(`trouble_${status}_text`, { n: Number(failure.wait) || 5 }) : "";
   if (status === -1) console.error(failure); // a fault of this page
-  return el("section", { class: "notice bad", role: "alert" }, icon("warn"),
-    el("div", {},
+  return el(
+    "section",
+    { class: "notice bad", role: "alert" },
+    icon("warn"),
+    el(
+      "div",
+      {},
       el("h2", {}, title),
       advice && el("p", {}, advice),
       failure.message && foreign(failure.message, "p", { class: "detail" }),
-      retry && el("button", { type: "button", class: "second", onclick: retry }, t("retry"))));
+      retry && el("button", { type: "button", class: "second", onclick: retry }, t("retry")),
+    ),
+  );
 }
 
 /** Something that is as it should be, but needs a word. */
 export function notice(drawing, title, text, ...more) {
-  return el("section", { class: "notice" }, icon(drawing), el("div", {}, el("h2", {}, title), el("p", {}, text), ...more));
+  return el(
+    "section",
+    { class: "notice" },
+    icon(drawing),
+    el("div", {}, el("h2", {}, title), el("p", {}, text), ...more),
+  );
 }
 
 /** Grey shapes where text will be. */
 export function waiting() {
-  return el("div", { class: "waiting", "aria-hidden": "true" }, ...["wide", "", "", "short"].map((size) => el("i", { class: size })));
+  return el(
+    "div",
+    { class: "waiting", "aria-hidden": "true" },
+    ...["wide", "", "", "short"].map((size) => el("i", { class: size })),
+  );
 }
 
 /** The address of a document, at a place in it. */
@@ -61,7 +96,11 @@ export function facts(metadata, pick) {
     const fact = `${name}=${value}`;
     const shown = foreign(`${name}: ${value}`);
     return pick
-      ? el("button", { type: "button", class: "fact", title: t("only_these", { fact }), onclick: () => pick(fact) }, shown)
+      ? el(
+          "button",
+          { type: "button", class: "fact", title: t("only_these", { fact }), onclick: () => pick(fact) },
+          shown,
+        )
       : el("span", { class: "fact" }, shown);
   });
 }

@@ -1,6 +1,12 @@
 // Where one is: after the #, so that questions are never part of what a server logs.
 
-const VIEWS = { "/": "ask", "/document": "document", "/documents": "documents", "/evaluate": "evaluate", "/api": "reference" };
+const VIEWS = {
+  "/": "ask",
+  "/document": "document",
+  "/documents": "documents",
+  "/evaluate": "evaluate",
+  "/api": "reference",
+};
 
 /** The view and its parameters. */
 export function here() {

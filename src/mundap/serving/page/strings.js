@@ -78,7 +78,8 @@ const STRINGS = {
     no_answer: "No answer found",
     no_answer_text: "No passage answers this with enough certainty. Here is what comes closest.",
     no_answer_none: "Nothing in this index matches. Try other words, or fewer filters.",
-    note_script: "The reader of this server knows Latin writing only, so it has not read the passages. Search works: here is what comes closest.",
+    note_script:
+      "The reader of this server knows Latin writing only, so it has not read the passages. Search works: here is what comes closest.",
     no_reader: "Search only",
     no_reader_text: "This server was started without a reader: it finds passages, and leaves the reading to you.",
     guess: "Best guess: {answer}",
@@ -143,7 +144,8 @@ const STRINGS = {
     empty_text: "Add documents, and ask again.",
 
     evaluate_title: "Evaluate",
-    evaluate_lead: "Two rankings, one file of questions: which finds more answers, and is the difference more than chance?",
+    evaluate_lead:
+      "Two rankings, one file of questions: which finds more answers, and is the difference more than chance?",
     compare_what: "Compare",
     compare_modes: "two rankings of this index",
     compare_runs: "two result files",
@@ -294,7 +296,8 @@ const STRINGS = {
     no_answer: "답을 찾지 못했습니다",
     no_answer_text: "충분히 확실하게 답하는 단락이 없습니다. 가장 가까운 단락을 보여 드립니다.",
     no_answer_none: "이 색인에는 맞는 것이 없습니다. 다른 말로 묻거나 조건을 줄여 보세요.",
-    note_script: "이 서버의 읽기 모델은 로마자 글만 읽을 수 있어 단락을 읽지 않았습니다. 검색은 됩니다. 가장 가까운 단락을 보여 드립니다.",
+    note_script:
+      "이 서버의 읽기 모델은 로마자 글만 읽을 수 있어 단락을 읽지 않았습니다. 검색은 됩니다. 가장 가까운 단락을 보여 드립니다.",
     no_reader: "검색만 합니다",
     no_reader_text: "읽기 모델 없이 시작한 서버입니다. 단락을 찾아 드리니 직접 읽어 보세요.",
     guess: "가장 그럴듯한 추측: {answer}",
