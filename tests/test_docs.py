@@ -23,7 +23,9 @@ def readme_commands():
     blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     lines = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ mundap")]
     return [
-        line.split("  #")[0].strip() for line in lines if not re.search("models export|my-model|mundap train", line)
+        line.split("  #")[0].strip()
+        for line in lines
+        if not re.search("models export|my-model|mundap train|mundap serve", line)
     ]
 
 

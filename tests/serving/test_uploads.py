@@ -117,14 +117,20 @@ def test_what_cannot_be_used_is_said_and_changes_nothing(server, folder):
 def test_a_writer_at_work_is_waited_for(server, folder):
     """Another program holds the lock for a while: the change waits, questions do not."""
     lines = []
-    adding = threading.Thread(target=lambda: lines.extend(server.add({"id": "x", "text": "The moon is a ring."})))
+
+    def add():
+        body = {"documents": [{"id": "x", "text": "The moon is a ring."}]}
+        with httpx2.stream("POST", f"{server.address}/v1/documents", json=body, timeout=60) as answer:
+            for line in answer.iter_lines():
+                lines.append(json.loads(line))
+
+    adding = threading.Thread(target=add)
     with build.Writer(folder / "i"):
         adding.start()
-        until(lambda: httpx2.post(f"{server.address}/v1/search", json={"question": "king"}).status_code == 200)
-        time.sleep(2)
-        assert adding.is_alive()
+        until(lambda: lines)
+        assert lines[0]["stage"] == "waiting"
+        assert server.search("king").status_code == 200
     adding.join(30)
-    assert lines[0]["stage"] == "waiting"
     assert lines[-1]["added"] == 1
 
 
