@@ -8,7 +8,8 @@ os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when Haystack is impo
 
 
 @pytest.fixture
-def folder(corpus, tmp_path, tiny_model):
+def folder(corpus, tmp_path, tiny_model, monkeypatch):
     """The folder of a small index: one.txt, two.md (language=en), 세.txt and five rows."""
+    monkeypatch.setattr("mundap.index.build.best_hangul", lambda: "bigrams")  # morphology takes seconds to load
     Index.build([corpus], tmp_path / "i", model=str(tiny_model))
     return tmp_path / "i"
