@@ -158,6 +158,22 @@ def test_history_is_kept_and_deleted(visit, examples):
     assert page.evaluate("localStorage.getItem('mundap.history')") is None
 
 
+def test_a_late_answer_does_not_replace_what_is_shown(visit, examples):
+    page = visit(examples)
+    ask(page, HIGH)
+    held = []
+    page.route("**/v1/ask", lambda route: held.append(route))
+    page.fill("#question", VILLAIN)
+    page.press("#question", "Enter")
+    page.wait_for_selector(".waiting")
+    page.go_back()
+    page.wait_for_selector("#answer-text")
+    for route in held:
+        route.fulfill(json={"question": VILLAIN, "answers": [], "no_answer": True, "guess": None})
+    page.wait_for_timeout(300)
+    assert page.text_content("#answer-text") == "5,895 metres"
+
+
 def test_keys_alone(visit, examples):
     page = visit(examples)
     page.wait_for_function("document.activeElement.id === 'question'")

@@ -108,6 +108,17 @@ def test_every_string_is_there_in_both_languages(visit, examples):
     assert unused == []
 
 
+def test_the_page_knows_the_limits_of_the_server():
+    pytest.importorskip("fastapi", reason="needs the extra `serve`")
+    from mundap.serving import compare
+
+    code = (PAGE / "evaluate.js").read_text("utf-8")
+    known = {name: int(value) for name, value in re.findall(r"^const (\w+) = (\d+);", code, re.MULTILINE)}
+    assert known["QUESTIONS"] == compare.MAX_QUESTIONS
+    assert known["QUESTIONS_MB"] << 20 == compare.QUESTION_BYTES
+    assert known["RUN_MB"] << 20 == compare.RUN_BYTES
+
+
 def _blanks(text):
     return re.findall(r"\{(\w+)\}", text)
 

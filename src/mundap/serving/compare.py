@@ -145,7 +145,7 @@ async def compare(
         finally:
             _turn.release()
 
-    return StreamingResponse(_lines(work), media_type=_NDJSON)
+    return StreamingResponse(_lines(work, engine.indexes.public), media_type=_NDJSON)
 
 
 async def _check(file: UploadFile, most: int) -> None:
@@ -206,7 +206,7 @@ class _Stopped(Exception):
     """Nobody waits for the rest any more."""
 
 
-async def _lines(work: Callable[[Tell, Event], None]) -> AsyncIterator[bytes]:
+async def _lines(work: Callable[[Tell, Event], None], public: Callable[[MundapError], str]) -> AsyncIterator[bytes]:
     """What a thread tells, as lines of JSON. It is asked to stop when the client goes away."""
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
@@ -222,7 +222,10 @@ async def _lines(work: Callable[[Tell, Event], None]) -> AsyncIterator[bytes]:
         except _Stopped:
             pass
         except MundapError as error:
-            tell(failure(str(error), status_of(error)))
+            tell(failure(public(error), status_of(error)))
+        except Exception:
+            tell(failure("the comparison failed: see the server's log", 500))
+            raise
         finally:
             tell(None)
 

@@ -83,15 +83,19 @@ function source(answer, index, pick) {
         "div",
         { class: "actions" },
         el("a", { class: "button second", href: open, id: "open-document" }, icon("file"), t("open_document")),
-        el("button", { type: "button", class: "plain", onclick: () => copy(answer) }, icon("copy"), t("copy")),
+        el(
+          "button",
+          { type: "button", class: "plain", onclick: (event) => copy(answer, event.currentTarget) },
+          icon("copy"),
+          t("copy"),
+        ),
       ),
     ),
   );
 }
 
-async function copy(answer) {
+async function copy(answer, button) {
   const { passage } = answer;
-  const told = document.activeElement;
   let text = t("copied");
   try {
     await navigator.clipboard.writeText(`${answer.text}\n\n${passage.text}\n\n${passage.title} (${passage.source})`);
@@ -99,8 +103,8 @@ async function copy(answer) {
     text = t("copy_failed"); // no clipboard without TLS, except on this computer
   }
   announce(text);
-  told?.lastChild?.replaceWith(text);
-  setTimeout(() => told?.lastChild?.replaceWith(t("copy")), 2000);
+  button.lastChild.replaceWith(text);
+  setTimeout(() => button.lastChild.replaceWith(t("copy")), 2000);
 }
 
 function none(asked, index, close, pick) {

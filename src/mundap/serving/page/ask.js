@@ -134,8 +134,8 @@ export class AskView {
     const mode = this.params.get("mode") || undefined;
     const { name: index, reader } = this.page.index;
     const key = JSON.stringify([index, question, filters, mode, this.page.index.generation]);
+    const signal = this.page.start(); // whatever was asked before is not waited for any more
     if (this.page.kept.key !== key) {
-      const signal = this.page.start();
       this.results.setAttribute("aria-busy", "true");
       this.results.replaceChildren(waiting());
       announce(t("loading"));

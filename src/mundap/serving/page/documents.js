@@ -67,22 +67,23 @@ export class DocumentsView {
 
   /** Files one after another: an index has one writer. */
   add(files) {
+    const index = this.page.index.name; // another may be chosen before it is a file's turn
     for (const file of files) {
       const bar = progress(t("stage_waiting"));
       const row = el("li", { class: "card" }, icon("file"), el("div", {}, foreign(file.name, "b"), bar.shown));
       this.list.prepend(row);
-      this.queue = this.queue.then(() => this.send(file, row, bar));
+      this.queue = this.queue.then(() => this.send(file, row, bar, index));
     }
   }
 
-  async send(file, row, bar) {
+  async send(file, row, bar, index) {
     const form = new FormData();
     form.append("files", file, file.name);
     let last = {};
     try {
       bar.set(t("stage_sending"), 0, 1);
       await stream(
-        `v1/documents?index=${encodeURIComponent(this.page.index.name)}`,
+        `v1/documents?index=${encodeURIComponent(index)}`,
         form,
         (line) => {
           last = line;
@@ -94,18 +95,18 @@ export class DocumentsView {
         },
       );
       await this.page.refresh();
-      this.finished(row, file, last);
+      this.finished(row, file, last, index);
     } catch (error) {
       this.failed(row, file, error.message || t(error.status === 0 ? "trouble_0" : "trouble"));
     }
   }
 
-  finished(row, file, last) {
-    const skipped = last.skipped?.[0];
-    if (skipped) return this.failed(row, file, `${t("stage_skipped")}: ${skipped.reason}`);
+  finished(row, file, last, index) {
+    const [skipped] = last.skipped ?? [];
+    const why = skipped && `${t("stage_skipped")}: ${skipped.reason}`;
+    if (skipped && !last.added) return this.failed(row, file, why);
     const whole = !ROWS.test(file.name); // of a file of rows, each row is a document
-    const open =
-      whole && el("a", { href: link("document", { index: this.page.index.name, id: file.name }) }, t("open_document"));
+    const open = whole && el("a", { href: link("document", { index, id: file.name }) }, t("open_document"));
     row.replaceChildren(
       icon("check"),
       el(
@@ -117,6 +118,7 @@ export class DocumentsView {
           { class: "quiet" },
           last.added === 0 ? t("stage_unchanged") : `${t("stage_done")}: ${t("size_passages", { n: last.added ?? 0 })}`,
         ),
+        why && foreign(why, "p", { class: "bad-text" }),
         open,
       ),
     );
