@@ -47,7 +47,5 @@ def mcp(indexes: tuple[str, ...], http: bool, token_file: str | None, reader: st
         server.serve(settings, lambda address: click.echo(f"Serving at {address}{tools.PATH}"), tools.create_app)
     else:
         if sys.stdin.isatty():
-            shared.note(
-                "Waiting for an assistant, which should start this itself: docs/assistants.md. Ctrl-C ends."
-            )
+            shared.note("Waiting for an assistant, which should start this itself: docs/assistants.md. Ctrl-C ends.")
         tools.serve_stdio(settings)
