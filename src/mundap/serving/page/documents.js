@@ -39,7 +39,9 @@ export class DocumentsView {
     return el(
       "dl",
       { class: "figures" },
-      ...listed.map(([name, value]) => el("div", {}, el("dt", {}, t(name)), el("dd", {}, value))),
+      ...listed.map(([name, value]) =>
+        el("div", { class: value.length > 12 ? "wide" : null }, el("dt", {}, t(name)), el("dd", {}, value)),
+      ),
     );
   }
 
