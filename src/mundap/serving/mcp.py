@@ -4,6 +4,7 @@ The tools are the same questions the API takes, answered by the same engine: its
 following an index hold here too.
 """
 
+import asyncio
 import contextlib
 import inspect
 import json
@@ -117,7 +118,7 @@ class Tools:
     ) -> Annotated[CallToolResult, schema.Passage]:
         """A passage by its id."""
         with _told():
-            found = self._engine.indexes.get(index).index().passage(id)
+            found = await asyncio.to_thread(self._engine.indexes.get(index).index().passage, id)
             if found is None:
                 raise NotFound("no passage has this id. Use the id of a passage from the results of search or ask.")
             return _result(json_bytes(found.as_dict()))
@@ -135,7 +136,7 @@ class Tools:
         call again with `start` set to it.
         """
         with _told():
-            found = self._engine.indexes.get(index).index().document(id)
+            found = await asyncio.to_thread(self._engine.indexes.get(index).index().document, id)
             if found is None:
                 raise NotFound(
                     "no document has this id. Use `document` of a passage from the results of search or ask."
