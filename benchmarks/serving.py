@@ -3,8 +3,7 @@
     python benchmarks/serving.py INDEX QUESTIONS            throughput, p50 and p99 at 1, 8, 32 and 128 clients
     python benchmarks/serving.py INDEX QUESTIONS --soak 10  minutes of load: errors, and memory at begin and end
 
-The clients run on the same machine and wait for each answer before they ask the next. No question is asked twice, so
-that no cache helps. The peer gets the vectors of the index, which spares it the encoding of the passages. It searches
+The clients run on the same machine and wait for each answer before they ask the next. The cache is off. The peer gets the vectors of the index, which spares it the encoding of the passages. It searches
 by vector alone; mundap does that too, and what it does by default: by vector and by word.
 """
 
@@ -77,7 +76,7 @@ def running(name: str, index: str, data: Path | None) -> Iterator[Running]:
     """A server, until the block ends."""
     port = str(PORTS[name])
     if name == "mundap":
-        limits = ["--rate", "0", "--at-once", "0", "--timeout", "600"]
+        limits = ["--rate", "0", "--at-once", "0", "--timeout", "600", "--cache", "0"]
         words = ["-m", "mundap", "serve", "-i", index, "--port", port, *limits]
         ready = "/readyz"
     else:
@@ -201,7 +200,7 @@ def main() -> None:
     arguments.index = str(Path(arguments.index).resolve())
     arguments.model = arguments.model or minilm()
     lines = [line for line in Path(arguments.questions).read_text("utf-8").splitlines() if line.strip()]
-    questions = (f"{line} {number}" for number, line in enumerate(itertools.cycle(lines)))
+    questions = itertools.cycle(lines)
     if arguments.soak:
         report("serving-soak", soak(arguments, questions))
     else:

@@ -25,9 +25,15 @@ from mundap.cli import shared
               "[default: 32]")  # fmt: skip
 @click.option("--timeout", "seconds", type=click.FloatRange(0.1), help="Seconds a request may take. [default: 30]")
 @click.option("--max-upload", type=click.IntRange(1), metavar="MB", help="The largest upload. [default: 32]")
+@click.option("--cache", type=click.IntRange(0), metavar="MB", help="Answers that are kept. [default: 64]")
 @shared.READER
 def serve(
-    indexes: tuple[str, ...], token_file: str | None, reader: str | None, max_upload: int | None, **options: Any
+    indexes: tuple[str, ...],
+    token_file: str | None,
+    reader: str | None,
+    max_upload: int | None,
+    cache: int | None,
+    **options: Any,
 ) -> None:
     """Serve questions over HTTP: an API and a page for people.
 
@@ -47,7 +53,8 @@ def serve(
     from mundap.serving.settings import Limits, Settings
 
     given = {name: options.pop(name) for name in ("rate", "at_once", "seconds")}
-    given["upload"] = max_upload << 20 if max_upload else None
+    for name, megabytes in (("upload", max_upload), ("cache", cache)):
+        given[name] = None if megabytes is None else megabytes << 20
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
     settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, limits=limits, **options)
     server.serve(settings, lambda address: click.echo(f"Serving at {address}"))

@@ -54,7 +54,7 @@ class Served:
         """
         self.look()
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)  # it is raised for many: else each would add to it
         return self._index
 
     def look(self) -> None:
@@ -90,7 +90,9 @@ class Served:
         seen = _state(self.path / COMMITTED)
         try:
             index = await asyncio.to_thread(_open, self._index, damaged)
-        except MundapError as error:
+        except Exception as error:  # whatever a damaged file makes of a library
+            if not isinstance(error, MundapError):
+                error = IndexDamaged(f"{self.path} cannot be opened ({type(error).__name__})")
             self._failure = error
             logs.note("index unusable", logging.WARNING, index=self.name, reason=str(error))
             await asyncio.sleep(_LOOK_SECONDS)  # not again and again while it is being put back

@@ -12,6 +12,9 @@ K = Annotated[int, Field(ge=1, le=1000, description="How many passages.")]
 Name = Annotated[str, Field(max_length=200, description="Which index; the first one if this is left out.")]
 
 
+Label = Annotated[str, Field(max_length=1000)]
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -19,9 +22,11 @@ class _Body(BaseModel):
 class FilterBody(_Body):
     """Where to look. Every kind that is given must match."""
 
-    documents: list[str] = Field(default=[], max_length=1000, description="Document ids, any of them.")
-    sources: list[str] = Field(default=[], max_length=100, description="Patterns for the source, such as `docs/*.md`.")
-    where: dict[str, str] = Field(default={}, max_length=100, description="Metadata that must all be there.")
+    documents: list[Label] = Field(default=[], max_length=1000, description="Document ids, any of them.")
+    sources: list[Label] = Field(
+        default=[], max_length=100, description="Patterns for the source, such as `docs/*.md`."
+    )
+    where: dict[Label, Label] = Field(default={}, max_length=100, description="Metadata that must all be there.")
 
     def filters(self) -> Filters:
         """As the index knows them. Sources have no ./ before them."""
