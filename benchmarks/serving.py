@@ -3,8 +3,9 @@
     python benchmarks/serving.py INDEX QUESTIONS            throughput, p50 and p99 at 1, 8, 32 and 128 clients
     python benchmarks/serving.py INDEX QUESTIONS --soak 10  minutes of load: errors, and memory at begin and end
 
-The clients run on the same machine and wait for each answer before they ask the next. The cache is off. The peer gets the vectors of the index, which spares it the encoding of the passages. It searches
-by vector alone; mundap does that too, and what it does by default: by vector and by word.
+The clients run on the same machine and wait for each answer before they ask the next. The cache is off. The peer gets
+the vectors of the index, which spares it the encoding of the passages. It searches by vector alone; mundap does that
+too, and what it does by default: by vector and by word.
 """
 
 import argparse
