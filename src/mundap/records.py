@@ -83,6 +83,25 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What was found for a question.
+
+    Attributes:
+        question: As it was asked.
+        mode: How it was searched.
+        hits: Best first.
+    """
+
+    question: str
+    mode: str
+    hits: tuple[Hit, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as it stands in `--json` output."""
+        return {"query": self.question, "mode": self.mode, "hits": [hit.as_dict() for hit in self.hits]}
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A span of a passage that answers a question.
 

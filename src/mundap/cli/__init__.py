@@ -18,6 +18,8 @@ _VERBS = {
     "compact": ("mundap.cli.manage", "compact", "Rewrite an index without deleted passages."),
     "info": ("mundap.cli.manage", "info", "Show what an index holds."),
     "verify": ("mundap.cli.manage", "verify", "Check every file of an index."),
+    "serve": ("mundap.cli.serve", "serve", "Serve questions over HTTP, with a page for people."),
+    "mcp": ("mundap.cli.mcp", "mcp", "Give assistants tools (Model Context Protocol)."),
     "data": ("mundap.cli.data", "data", "Make, check and convert training data; passages from Wikipedia."),
     "evaluate": ("mundap.cli.evaluate", "evaluate", "Measure how well questions are answered."),
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),

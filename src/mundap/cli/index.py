@@ -98,20 +98,7 @@ def add(
 
 def _tell(report: Any, where: Path, strict: bool, as_json: bool) -> None:
     if as_json:
-        shared.print_json(
-            {
-                "documents": report.documents,
-                "passages": report.passages,
-                "added": report.added,
-                "removed": report.removed,
-                "unchanged": report.unchanged,
-                "renamed": report.renamed,
-                "resumed": report.resumed,
-                "skipped": [one.as_dict() for one in report.skipped],
-                "skipped_count": report.skipped_count,
-                "seconds": round(report.seconds, 3),
-            }
-        )
+        shared.print_json(report.as_dict())
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
         if report.renamed:

@@ -1,6 +1,7 @@
 """`mundap search`."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,12 +10,12 @@ from mundap.cli import shared
 from mundap.errors import UsageError
 
 if TYPE_CHECKING:
-    from mundap.index.index import Index
+    from mundap.index.index import Index, Mode
     from mundap.models.reader import Reader
     from mundap.records import Hit
 
 MAX_QUESTION = 100_000
-_COMPARED = ("bm25", "dense", "hybrid")
+_COMPARED: "tuple[Mode, ...]" = ("bm25", "dense", "hybrid")
 
 
 @click.command()
@@ -71,23 +72,13 @@ def search(
     return _many(index, k, mode, as_json, model, {"filters": filters, **options})
 
 
-def _found(
-    index: "Index", questions: list[str], k: int, mode: Any, reader: "Reader | None", options: dict[str, Any]
-) -> "list[list[Hit]]":
-    """What the index finds, in the reader's order if there is one."""
-    if reader is None:
-        return index.search_batch(questions, k, mode, **options)
-    from mundap.reader.ask import RERANKED, rerank
-
-    found = index.search_batch(questions, max(k, RERANKED), mode, **options)
-    return [rerank(reader, question, hits)[:k] for question, hits in zip(questions, found, strict=True)]
-
-
 def _one(
     index: "Index", question: str, k: int, mode: Any, as_json: bool, reader: "Reader | None", options: dict[str, Any]
 ) -> None:
+    from mundap.reader.ask import find
+
     if mode == "all":
-        found = {name: _found(index, [question], k, name, reader, options)[0] for name in _COMPARED}
+        found = {name: find(index, [question], k, name, reader, **options)[0].hits for name in _COMPARED}
         if as_json:
             shared.print_json(
                 {
@@ -99,9 +90,10 @@ def _one(
             _side_by_side(question, found)
         return
     mode = mode or index.default_mode
-    hits = _found(index, [question], k, mode, reader, options)[0]
+    result = find(index, [question], k, mode, reader, **options)[0]
+    hits = result.hits
     if as_json:
-        shared.print_json(_answer(question, mode, hits))
+        shared.print_json(result.as_dict())
     else:
         _listing(index, question, hits)
     if not hits and not as_json:
@@ -119,6 +111,9 @@ def _many(index: "Index", k: int, mode: Any, as_json: bool, reader: "Reader | No
     import itertools
     import json
 
+    from mundap.reader.ask import find
+    from mundap.records import Found
+
     if mode == "all":
         raise UsageError("--mode all shows one question: give it on the command line")
     mode = mode or index.default_mode
@@ -126,25 +121,22 @@ def _many(index: "Index", k: int, mode: Any, as_json: bool, reader: "Reader | No
     bad = False
     while batch := list(itertools.islice(lines, 256)):
         good = [line for line in batch if line and len(line) <= MAX_QUESTION]
-        found = dict(zip(good, _found(index, good, k, mode, reader, options), strict=True)) if good else {}
+        found = dict(zip(good, find(index, good, k, mode, reader, **options), strict=True)) if good else {}
         for line in batch:
-            answer = _answer(line[:MAX_QUESTION], mode, found.get(line, []))
+            result = found.get(line) or Found(line[:100], mode, ())
+            answer = result.as_dict()
             if len(line) > MAX_QUESTION:
                 bad = True
-                answer = {**answer, "query": line[:100], "error": f"longer than {MAX_QUESTION} characters"}
+                answer["error"] = f"longer than {MAX_QUESTION} characters"
             if as_json:
                 click.echo(json.dumps(answer, ensure_ascii=False))
             elif line:
                 click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
-                _listing(index, line[:1000], found.get(line, []))
+                _listing(index, line[:1000], result.hits)
     return 3 if bad else 0
 
 
-def _answer(question: str, mode: str, hits: "list[Hit]") -> dict[str, Any]:
-    return {"query": question, "mode": mode, "hits": [hit.as_dict() for hit in hits]}
-
-
-def _listing(index: "Index", question: str, hits: "list[Hit]") -> None:
+def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
     """Hits as text, the question's words highlighted when a person is looking."""
     for hit in hits:
         passage = hit.passage
@@ -173,7 +165,7 @@ def _highlighted(index: "Index", question: str, text: str) -> str:
     return " ".join("".join([*parts, text[end:]]).split())
 
 
-def _side_by_side(question: str, found: "dict[str, list[Hit]]") -> None:
+def _side_by_side(question: str, found: "Mapping[Mode, tuple[Hit, ...]]") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -32,7 +32,7 @@ class Task:
     """What to measure.
 
     Attributes:
-        index: Where to search, or where the texts of a run's passages are.
+        index: Where to search, or where the texts of a run's passages are: a folder, or an index that is open.
         questions: A file of questions.
         form: Its format, if that cannot be told from it.
         folder: A BEIR folder, instead.
@@ -52,7 +52,7 @@ class Task:
         out: Where to write the results.
     """
 
-    index: str | None = None
+    index: str | Index | None = None
     questions: str | None = None
     form: str | None = None
     folder: str | None = None
@@ -166,7 +166,8 @@ class _Job:
 
     @cached_property
     def _index(self) -> Index:
-        return Index(self._task.index)
+        given = self._task.index
+        return given if isinstance(given, Index) else Index(given)
 
     def by_answers(self) -> list[System]:
         task = self._task

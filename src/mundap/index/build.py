@@ -14,13 +14,16 @@ from mundap.documents.walk import STDIN, printable
 from mundap.errors import IndexDamaged, IndexMissing, MundapError, UsageError
 from mundap.index import dense
 from mundap.index.analyzer import LANGUAGES, best_hangul
-from mundap.index.corpus import Filters
+from mundap.index.corpus import Corpus, Filters
 from mundap.index.manifest import Manifest, Settings
 from mundap.index.model import open_encoder
 from mundap.index.segment import SourceState, key_hash
 from mundap.index.writer import Writer
 from mundap.models import folder as models
 from mundap.records import Document, Skipped
+
+UPLOAD = "upload:"
+"""How the names of sources begin that were put in from outside: no walk finds them, and none drops them."""
 
 _BATCH = 500
 _MOST_REASONS = 1000
@@ -74,6 +77,21 @@ class Report:
         if len(self.skipped) < _MOST_REASONS:
             self.skipped.append(skipped)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The report as it stands in `--json` output."""
+        return {
+            "documents": self.documents,
+            "passages": self.passages,
+            "added": self.added,
+            "removed": self.removed,
+            "unchanged": self.unchanged,
+            "renamed": self.renamed,
+            "resumed": self.resumed,
+            "skipped": [one.as_dict() for one in self.skipped],
+            "skipped_count": self.skipped_count,
+            "seconds": round(self.seconds, 3),
+        }
+
 
 @dataclass(slots=True)
 class Progress:
@@ -116,6 +134,26 @@ def add(paths: Sequence[str | Path], out: Path, options: Options | None = None, 
     options = options or Options()
     Manifest.load(out)
     return _ingest("add", paths, out, options, _settings(out, options, fresh=False), False, watch)
+
+
+def put(files: Sequence[SourceFile], out: Path, watch: Watcher | None = None) -> Report:
+    """Add files that belong to nobody's folder, such as uploads. One of a known name takes the old one's place.
+
+    Args:
+        files: Their `source` begins with `UPLOAD`.
+        out: The index directory.
+        watch: Called now and then with the progress.
+    """
+    started = time.monotonic()
+    settings = Manifest.load(out).settings
+    with Writer(out, settings, open_encoder(settings)) as writer:
+        reader = _Ingest(writer, Options(), watch or (lambda _: None))
+        reader.look(files)
+        if writer.deleting:
+            writer.checkpoint()
+        reader.run(files)
+        writer.commit()
+        return _finish(reader.report, writer, started)
 
 
 def delete(out: Path, documents: Sequence[str] = (), sources: Sequence[str] = ()) -> Report:
@@ -225,7 +263,7 @@ def _ingest(
     with Writer(out, settings, open_encoder(settings), job, fresh) as writer:
         reader = _Ingest(writer, options, watch or (lambda _: None))
         reader.report.resumed = writer.resumed
-        reader.look(given, base, out)
+        reader.look(find(given, base, options.ignore, out))
         if verb == "index":
             reader.drop_vanished(roots, base)
         if writer.deleting:
@@ -233,6 +271,8 @@ def _ingest(
         reader.run(find(paths, base, options.ignore, out))
         if verb == "index" and len(roots) < len(paths):
             reader.drop_old_stdin()
+        if fresh and writer.committed:
+            reader.keep_uploads(Corpus(out, writer.committed))
         writer.commit()
         return _finish(reader.report, writer, started)
 
@@ -282,9 +322,9 @@ class _Ingest:
         self._file: SourceFile | None = None
         writer.tick = self._tick
 
-    def look(self, paths: Sequence[str | Path], base: Path, out: Path) -> None:
+    def look(self, files: Iterable[SourceFile | Skipped]) -> None:
         """A first walk, which reads nothing new: what there is, and which files have changed."""
-        for file in find(paths, base, self.options.ignore, out):
+        for file in files:
             if isinstance(file, Skipped):
                 self._unseen_folders.append(file.source)
                 continue
@@ -300,7 +340,7 @@ class _Ingest:
             path = base / source
             below = any(path == root or root in path.parents for root in roots)
             unseen = any(source == folder or source.startswith(f"{folder}/") for folder in self._unseen_folders)
-            if below and not unseen and key_hash("source", source) not in self._seen:
+            if below and not unseen and not source.startswith(UPLOAD) and key_hash("source", source) not in self._seen:
                 self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
 
     def drop_old_stdin(self) -> None:
@@ -308,6 +348,17 @@ class _Ingest:
         for source in set(self.writer.corpus.sources()):
             if source.startswith("stdin-") and key_hash("source", source) not in self._seen:
                 self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
+
+    def keep_uploads(self, old: Corpus) -> None:
+        """Take along what was put in from outside: the old index alone has it."""
+        for source in dict.fromkeys(name for name in old.sources() if name.startswith(UPLOAD)):
+            known, state = self.writer.corpus.source_state(source), old.source_state(source)
+            if state is None or (known and known.done):
+                continue
+            self.writer.begin_source(state)
+            file = SourceFile(Path(), source.removeprefix(UPLOAD), source)
+            self._add(file, list(old.documents_from(source)))
+            self.writer.end_source(state.documents, state.skipped, done=True)
 
     def run(self, files: Iterable[SourceFile | Skipped]) -> None:
         """Read all files that are new or have changed."""

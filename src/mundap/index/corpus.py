@@ -163,6 +163,15 @@ class Corpus:
         numbers = np.concatenate(found)
         return np.asarray(numbers[self.alive(numbers)])
 
+    def documents_from(self, source: str) -> Iterator[Document]:
+        """The living documents of a source."""
+        for segment in self.segments:
+            for row in segment.find_sources(source):
+                rows = np.array(segment.source_rows(row), np.int64)
+                living = rows[self.alive(segment.numbers_at(rows))]
+                for document in np.unique(segment.passages["document"][living]).tolist():
+                    yield segment.document(document)
+
     def source_state(self, source: str) -> SourceState | None:
         """How a source was last read, if anything of it is alive."""
         for segment in reversed(self.segments):

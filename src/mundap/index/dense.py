@@ -7,8 +7,10 @@ the stored vector. It covers the passages up to some number. Newer ones are scan
 import errno
 import math
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -87,6 +89,13 @@ def _sample(corpus: Corpus, size: int) -> np.ndarray:
     return np.concatenate(parts)[:size]
 
 
+class Nearest(NamedTuple):
+    """The best passages for a question, and the scores of any others."""
+
+    ranking: Ranking
+    scores: Callable[[np.ndarray], np.ndarray]
+
+
 class Dense:
     """Search by vector."""
 
@@ -100,10 +109,20 @@ class Dense:
 
     def search(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         """The best k living passages for each question vector."""
+        return [near.ranking for near in self.nearest(vectors, k)]
+
+    def nearest(self, vectors: np.ndarray, k: int) -> "list[Nearest]":
+        """The same, each with a way to the scores of other passages: a full scan has them all."""
+        if self._entry is None and isinstance(blocks := self._blocks(), list):
+            numbers = np.concatenate([np.empty(0, np.uint64), *(part for part, _ in blocks)])
+            scores = [np.empty((len(vectors), 0), np.float32), *(vectors @ block.T for _, block in blocks)]
+            return [_known(k, numbers, row) for row in np.concatenate(scores, axis=1)]
         rankings = self._scan(vectors, k)
-        if self._entry is None:
-            return rankings
-        return [_merge(k, *pair) for pair in zip(rankings, self._approximate(vectors, k), strict=True)]
+        if self._entry is not None:
+            rankings = [_merge(k, *pair) for pair in zip(rankings, self._approximate(vectors, k), strict=True)]
+        return [
+            Nearest(ranking, partial(self.scores, vector)) for ranking, vector in zip(rankings, vectors, strict=True)
+        ]
 
     def search_among(self, vector: np.ndarray, k: int, numbers: np.ndarray) -> Ranking:
         """The best k out of a given set of passages, exactly."""
@@ -190,6 +209,11 @@ def _floats(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Some rows as float32; a slice where they are consecutive, which need not be gathered first."""
     together = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
     return np.asarray(vectors[rows[0] : rows[-1] + 1] if together else vectors[rows], np.float32)
+
+
+def _known(k: int, numbers: np.ndarray, scores: np.ndarray) -> Nearest:
+    """The best of all passages, of which numbers, ascending, and scores are known."""
+    return Nearest(_merge(k, _empty(), (numbers, scores)), lambda some: scores[np.searchsorted(numbers, some)])
 
 
 def _empty() -> Ranking:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,7 +16,7 @@ from mundap.index import fusion as _fusion
 from mundap.index import locate
 from mundap.index.analyzer import Analyzer
 from mundap.index.corpus import Corpus, Filters
-from mundap.index.dense import Dense
+from mundap.index.dense import Dense, Nearest
 from mundap.index.fusion import Fusion
 from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
@@ -68,6 +68,14 @@ class Index:
         where = locate.to_write(out)
         build(paths, where, Options(**options))
         return cls(where)
+
+    def reopened(self) -> Self:
+        """The index as it is now. The encoder is taken along if it still is the one."""
+        new = type(self)(self.path)
+        mine, its = self.manifest.settings, new.manifest.settings
+        if (mine.model, mine.fingerprint) == (its.model, its.fingerprint):
+            new.encoder = self.encoder
+        return new
 
     def __len__(self) -> int:
         """How many passages there are."""
@@ -215,6 +223,11 @@ class Index:
         """Every passage, in order."""
         return (passage for _, passage in self._corpus.passages())
 
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return self._corpus.documents
+
     def info(self) -> dict[str, Any]:
         """Facts about the index, as `mundap info --json` shows them."""
         settings = self.manifest.settings
@@ -264,7 +277,7 @@ class Index:
         weight: float | None,
         scale: float,
         candidates: int,
-        ready: Ranking | None = None,
+        ready: Nearest | None = None,
     ) -> _Found:
         """Numbers, scores, and the BM25 and dense scores behind them."""
         if mode == "bm25":
@@ -272,13 +285,18 @@ class Index:
             return numbers, scores, scores, None
         assert vector is not None
         if mode == "dense":
-            numbers, scores = ready or self._nearest(vector, k, among)
+            numbers, scores = (ready or self._nearest(vector, k, among)).ranking
             return numbers, scores, None, scores
         size = max(k, candidates)
-        left, right = self._bm25(question, size, among), ready or self._nearest(vector, size, among)
+        left, (right, score) = self._bm25(question, size, among), ready or self._nearest(vector, size, among)
         numbers = np.union1d(left[0], right[0])
-        bm25 = _completed(numbers, left, lambda missing: self._lexical.scores(question, missing))
-        dense = _completed(numbers, right, lambda missing: self._dense.scores(vector, missing))
+        # A list that is not full has every passage with a word of the question: no other has a score.
+        bm25 = _completed(
+            numbers,
+            left,
+            lambda missing: self._lexical.scores(question, missing) if len(left[0]) >= size else np.float32(0),
+        )
+        dense = _completed(numbers, right, score)
         if fusion == "linear":
             scores = _fusion.linear(bm25, dense, scale)
         elif fusion == "rrf":
@@ -294,19 +312,19 @@ class Index:
             return self._lexical.search_among(question, k, among)
         return self._lexical.search(question, k, self._corpus.alive)
 
-    def _nearest(self, vector: np.ndarray, k: int, among: np.ndarray | None) -> Ranking:
+    def _nearest(self, vector: np.ndarray, k: int, among: np.ndarray | None) -> Nearest:
         if among is not None:
-            return self._dense.search_among(vector, k, among)
-        return self._dense.search(vector[None], k)[0]
+            return Nearest(self._dense.search_among(vector, k, among), partial(self._dense.scores, vector))
+        return self._dense.nearest(vector[None], k)[0]
 
-    def _nearest_batch(self, vectors: np.ndarray | None, k: int, among: np.ndarray | None) -> list[Ranking]:
+    def _nearest_batch(self, vectors: np.ndarray | None, k: int, among: np.ndarray | None) -> list[Nearest]:
         """Vectors of many questions together: one pass over the corpus serves them all."""
         if vectors is None or among is not None or len(vectors) < 2:
             return []
         return [
             found
             for start in range(0, len(vectors), 64)
-            for found in self._dense.search(vectors[start : start + 64], k)
+            for found in self._dense.nearest(vectors[start : start + 64], k)
         ]
 
     def _hits(self, found: _Found, k: int, by_document: bool) -> list[Hit]:

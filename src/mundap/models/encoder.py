@@ -49,6 +49,10 @@ class Encoder:
                 texts.append(prompt + (f"{title}. {text}" if title else text))
         return self._encode(texts, "encoder")
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens of each text are read; what is beyond the longest text is not."""
+        return [len(tokens.ids) for tokens in self._tokenizer.encode_batch(list(texts))]
+
     def _encode(self, texts: Sequence[str | tuple[str, str]], part: str) -> np.ndarray:
         result = np.empty((len(texts), self.config.dimension), np.float32)
 

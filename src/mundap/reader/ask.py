@@ -9,7 +9,7 @@ from mundap.index.index import Index, Mode
 from mundap.models.folder import is_foreign
 from mundap.models.reader import Reader, Scored
 from mundap.reader.answers import Candidate, confidence, rank, selection
-from mundap.records import Answer, Answered, Hit
+from mundap.records import Answer, Answered, Found, Hit
 
 READ = 10
 """How many passages are read."""
@@ -91,6 +91,23 @@ def _answer(one: Candidate, hit: Hit, reader: Reader) -> Answer:
         one.support,
         one.features,
     )
+
+
+def find(
+    index: Index,
+    questions: Sequence[str],
+    k: int = READ,
+    mode: Mode | None = None,
+    reader: Reader | None = None,
+    **options: Any,
+) -> list[Found]:
+    """What the index finds for each question, in the reader's order if there is one. Options as for `Index.search`."""
+    mode = mode or index.default_mode
+    size = k if reader is None else max(k, RERANKED)
+    found: Sequence[Sequence[Hit]] = index.search_batch(questions, size, mode, **options)
+    if reader is not None:
+        found = [rerank(reader, question, hits)[:k] for question, hits in zip(questions, found, strict=True)]
+    return [Found(question, mode, tuple(hits)) for question, hits in zip(questions, found, strict=True)]
 
 
 def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:

@@ -1,0 +1,84 @@
+"""`mundap serve`."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mundap.cli import shared
+
+
+@click.command()
+@click.option("-i", "--index", "indexes", multiple=True, metavar="[NAME=]DIR", help="An index, under a name of your "
+              "own if you like (repeatable). [default: .mundap/ here or in the nearest parent]")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at. Beyond this machine "
+              "a token is needed.")  # fmt: skip
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 for any free one.")
+@click.option("--writable", is_flag=True, help="Let clients add and delete documents.")
+@click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="A file with the token clients must "
+              "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
+@click.option("--proxy", default="", metavar="ADDRESS", help="A proxy in front of the server: it is believed who the "
+              "client is.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0), help="Requests a second of one client; 0 for no limit. [default: 50]")
+@click.option("--at-once", type=click.IntRange(0), help="Requests of one client at the same time; 0 for no limit. "
+              "[default: 32]")  # fmt: skip
+@click.option("--timeout", "seconds", type=click.FloatRange(0.1), help="Seconds a request may take. [default: 30]")
+@click.option("--max-upload", type=click.IntRange(1), metavar="MB", help="The largest upload. [default: 32]")
+@click.option("--cache", type=click.IntRange(0), metavar="MB", help="Answers that are kept. [default: 64]")
+@shared.READER
+def serve(
+    indexes: tuple[str, ...],
+    token_file: str | None,
+    reader: str | None,
+    max_upload: int | None,
+    cache: int | None,
+    **options: Any,
+) -> None:
+    """Serve questions over HTTP: an API and a page for people.
+
+    \b
+    Examples:
+      mundap serve                            the index here, at http://127.0.0.1:8000
+      mundap serve -i docs=i -i wiki=w        two indexes
+      mundap serve --host 0.0.0.0 --token-file token
+    """
+    from mundap.errors import ExtraMissing
+
+    try:
+        from mundap.serving import server
+    except ModuleNotFoundError as error:
+        raise ExtraMissing("mundap serve", "serve") from error
+    from mundap.models.folder import READER
+    from mundap.serving.settings import Limits, Settings
+
+    given = {name: options.pop(name) for name in ("rate", "at_once", "seconds")}
+    for name, megabytes in (("upload", max_upload), ("cache", cache)):
+        given[name] = None if megabytes is None else megabytes << 20
+    limits = Limits(**{name: value for name, value in given.items() if value is not None})
+    settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, limits=limits, **options)
+    server.serve(settings, lambda address: click.echo(f"Serving at {address}"))
+
+
+def named(indexes: tuple[str, ...]) -> dict[str, Path]:
+    """The folders by their names; one without a name is called as its folder is."""
+    from mundap.errors import UsageError
+    from mundap.index import locate
+
+    found: dict[str, Path] = {}
+    for given in indexes or (str(locate.to_read(None)),):
+        name, equals, folder = given.partition("=")
+        path = Path(folder if equals else given)
+        if not equals:
+            place = path.resolve()
+            name = place.parent.name if place.name == locate.NAME else place.name
+        if not name or name in found:
+            raise UsageError(f"two indexes are called {name!r}: name them, as in -i NAME={path}")
+        found[name] = path
+    return found
+
+
+def token(file: str | None) -> str | None:
+    """The token clients must show: from a file or the environment, never on the command line, which others see."""
+    given = Path(file).read_text("utf-8") if file else os.environ.get("MUNDAP_TOKEN", "")
+    return given.strip() or None

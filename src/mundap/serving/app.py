@@ -1,0 +1,65 @@
+"""The application: routes, the page, and what stands before them."""
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from mundap.errors import MundapError
+from mundap.serving import ask, compare, documents, embeddings, status, uploads
+from mundap.serving.engine import Engine
+from mundap.serving.guard import Guard
+from mundap.serving.problems import RETRY, failure, status_of
+from mundap.serving.settings import Settings
+from mundap.serving.status import PAGE
+from mundap.version import __version__
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The server's application.
+
+    Raises:
+        MundapError: An index or the reader cannot be opened.
+    """
+    engine = Engine(settings)
+
+    app = FastAPI(
+        title="mundap",
+        version=__version__,
+        description="Answers from your own text, without an LLM.",
+        lifespan=lambda _: engine.running(),
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.engine = engine
+    app.add_exception_handler(MundapError, _failed)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    for room in (ask, documents, uploads, compare, embeddings, status):
+        app.include_router(room.router)
+    app.mount("/static", StaticFiles(directory=PAGE), "static")
+    app.add_middleware(Guard, settings=settings, metrics=engine.metrics)
+    return app
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MundapError)
+    status = status_of(error)
+    message = request.app.state.engine.indexes.public(error)
+    return JSONResponse(failure(message, status), status, RETRY if status in (429, 503) else None)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    nothing = error.status_code == 404 and error.detail == "Not Found"
+    message = "there is nothing at this address. /openapi.json says what there is." if nothing else str(error.detail)
+    return JSONResponse(failure(message, error.status_code), error.status_code, error.headers)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    message = f"{where}: {first['msg']}" if where else first["msg"]
+    return JSONResponse(failure(message, 422), 422)

@@ -1,0 +1,27 @@
+"""Questions: `/v1/ask` and `/v1/search`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from mundap.serving import schema
+from mundap.serving.engine import Engine, engine
+
+JSON = "application/json"
+router = APIRouter(prefix="/v1", tags=["questions"])
+
+WhichIndex = Annotated[schema.Name | None, Query()]
+ThisEngine = Annotated[Engine, Depends(engine)]
+
+
+@router.post("/ask", response_model=schema.Answered, responses=schema.failures(404, 422))
+async def ask(body: schema.AskBody, engine: ThisEngine, index: WhichIndex = None) -> Response:
+    """Answer a question from an index, with the source, or say that there is no answer in it."""
+    return Response(await engine.ask(body, index), media_type=JSON)
+
+
+@router.post("/search", response_model=schema.Found | list[schema.Found], responses=schema.failures(404, 422))
+async def search(body: schema.SearchBody, request: Request, engine: ThisEngine, index: WhichIndex = None) -> Response:
+    """Find the passages that answer a question. For several `questions` the result is a list."""
+    request.state.charge(len(body.questions or ()) - 1)
+    return Response(await engine.search(body, index), media_type=JSON)

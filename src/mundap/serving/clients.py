@@ -1,0 +1,66 @@
+"""How much each client may ask for: so many requests a second, and so many at once."""
+
+import time
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+
+_FORGET = 10_000  # clients that are remembered
+
+
+class Clients:
+    """A bucket of tokens for each client: a request takes one, and time gives them back.
+
+    Args:
+        rate: Tokens a second; 0 for no limit.
+        burst: What a bucket holds.
+        at_once: Requests of a client at the same time; 0 for no limit.
+        clock: Seconds, from any start.
+    """
+
+    def __init__(self, rate: float, burst: int, at_once: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._at_once = at_once
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+        self._busy: dict[str, int] = {}
+
+    def charge(self, client: str, tokens: int = 1) -> float:
+        """Take tokens; returns 0, or how many seconds to wait, and then nothing was taken."""
+        if not self._rate:
+            return 0.0
+        now = self._clock()
+        if len(self._buckets) > _FORGET:
+            full = self._burst / self._rate
+            self._buckets = {name: state for name, state in self._buckets.items() if now - state[1] < full}
+        left, then = self._buckets.get(client, (float(self._burst), now))
+        left = min(self._burst, left + (now - then) * self._rate)
+        # A request for more than a bucket holds takes a full one: else it could never be made.
+        if left < min(tokens, self._burst):
+            return (min(tokens, self._burst) - left) / self._rate
+        self._buckets[client] = max(0.0, left - tokens), now
+        return 0.0
+
+    def enter(self, client: str) -> bool:
+        """Note that a request begins; False if too many of the client's are under way."""
+        busy = self._busy.get(client, 0)
+        if self._at_once and busy >= self._at_once:
+            return False
+        self._busy[client] = busy + 1
+        return True
+
+    def leave(self, client: str) -> None:
+        """Note that a request ended."""
+        if self._busy[client] == 1:
+            del self._busy[client]
+        else:
+            self._busy[client] -= 1
+
+
+def who(address: str) -> str:
+    """A client by its address; with IPv6 by its network, as one household has 2^64 addresses."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address[:100]  # a proxy's word
+    return str(parsed) if not isinstance(parsed, IPv6Address) else parsed.exploded[:19]

@@ -1,0 +1,112 @@
+"""Connections: how many there may be, and how long one may say nothing. uvicorn knows no limits on either."""
+
+import asyncio
+import json
+from collections import OrderedDict
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from mundap.serving.guard import SECURITY
+from mundap.serving.problems import failure
+from mundap.serving.settings import Limits
+
+_LARGEST_HEAD = 32 << 10
+
+
+class Connection(HttpToolsProtocol):
+    """A connection that is closed if its client is too slow, or if it has been idle longest when there are too many."""
+
+    limits: Limits
+    idle: "OrderedDict[Connection, None]"  # those that wait for a request to begin, or to be complete
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._head = 0
+        self._in_head = True
+        self._late: asyncio.TimerHandle | None = None  # closes it if the head does not come
+        self._stuck: asyncio.TimerHandle | None = None  # closes it if the client does not read
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room for it, or refuse it."""
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            if not self.idle:
+                self._refuse(503, "too many connections. Try again in a moment.")
+                return
+            self.idle.popitem(last=False)[0].transport.abort()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._go()
+        _cancel(self._stuck)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client says, but no endless head of a request."""
+        if self._in_head:
+            self._head += len(data)
+        super().data_received(data)
+        if self._in_head and self._head > _LARGEST_HEAD and not self.transport.is_closing():
+            self._refuse(431, f"the head of the request is larger than {_LARGEST_HEAD >> 10} kB")
+
+    def on_message_begin(self) -> None:
+        """A request begins: its head must be there in time."""
+        self._in_head = True
+        self._wait()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is there."""
+        self._in_head = False
+        self._head = 0
+        self._go()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """The next request may come; until it does, uvicorn's own timer for idle connections runs."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and not self.pipeline:
+            self.idle[self] = None
+
+    def pause_writing(self) -> None:
+        """The client does not read what it asked for."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.limits.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        super().resume_writing()
+        _cancel(self._stuck)
+
+    def send_400_response(self, msg: str) -> None:
+        """What was received is no HTTP."""
+        self._refuse(400, msg)
+
+    def _wait(self) -> None:
+        self.idle[self] = None
+        _cancel(self._late)
+        self._late = self.loop.call_later(self.limits.head_seconds, self.transport.abort)
+
+    def _go(self) -> None:
+        self.idle.pop(self, None)
+        _cancel(self._late)
+
+    def _refuse(self, status: int, message: str) -> None:
+        body = json.dumps(failure(message, status)).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
+                   (b"connection", b"close"), *SECURITY]  # fmt: skip
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
+        self.transport.close()
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def limited(limits: Limits) -> type[Connection]:
+    """The class of a server's connections."""
+    return type("LimitedConnection", (Connection,), {"limits": limits, "idle": OrderedDict()})

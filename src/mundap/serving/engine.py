@@ -1,0 +1,209 @@
+"""Answers as bytes: from the cache, or from an index and a reader, in batches."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from fastapi import Request
+
+from mundap.disk import json_bytes
+from mundap.errors import UsageError
+from mundap.index.corpus import Filters
+from mundap.models.reader import Reader
+from mundap.models.session import cores
+from mundap.reader.ask import READ, find, read
+from mundap.serving.batching import Lane
+from mundap.serving.indexes import Indexes, Served
+from mundap.serving.metrics import Metrics
+from mundap.serving.schema import AskBody, SearchBody
+from mundap.serving.settings import Settings
+from mundap.serving.writing import Writing
+
+_WARM_SECONDS = 600.0
+_ENTRY = 300  # bytes that an entry of the cache takes beside its value
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What questions that are dealt with together have in common.
+
+    Attributes:
+        k: Passages found, or read.
+        mode: How to search.
+        filters: Where to look.
+        rerank: Whether the reader orders what was found.
+        answers: How many at most; 0 if only passages are wanted.
+        threshold: The least confidence of an answer.
+    """
+
+    k: int
+    mode: Any
+    filters: Filters
+    rerank: bool = False
+    answers: int = 0
+    threshold: float | None = None
+
+
+class Cache:
+    """The newest answers, up to so many bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def get(self, key: bytes) -> bytes | None:
+        """What is kept under a key."""
+        if (found := self._kept.get(key)) is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keep it; the oldest make room."""
+        if key in self._kept:
+            self._size -= len(self._kept.pop(key)) + _ENTRY
+        self._kept[key] = value
+        self._size += len(value) + _ENTRY
+        while self._size > self._most:
+            self._size -= len(self._kept.popitem(last=False)[1]) + _ENTRY
+
+
+class Engine:
+    """What answers requests."""
+
+    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
+        self.settings = settings
+        self.metrics = metrics or Metrics()
+        self.metrics.watch(self)
+        self.indexes = Indexes(settings)
+        self.reader = Reader.from_pretrained(settings.reader) if settings.reader else None
+        waiting = settings.limits.waiting
+        self.searching: Lane[str, bytes] = Lane("search", self._search, cores(), 32, waiting)
+        self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting)
+        self.embedding: Lane[str, tuple[np.ndarray, int]] = Lane("embed", embed, 1, 32, settings.limits.texts)
+        self.writing = Writing(settings.limits.writes, settings.limits.write_seconds)
+        self.lanes: tuple[Lane[Any, Any], ...] = (self.searching, self.reading, self.embedding)
+        for lane in self.lanes:
+            lane.batches = self.metrics.batches.labels(lane.name).observe
+        self._cache = Cache(settings.limits.cache)
+
+    async def warm(self) -> None:
+        """Load what is loaded when first used, in every thread, so that the first question is as quick as any."""
+        for served in self.indexes:
+            index = served.index()
+            for lane, answers in ((self.searching, 0), (self.reading, 1)):
+                job = Job(READ, None, Filters(), answers=answers)
+                if lane is self.searching or self.reader is not None:
+                    questions = [f"who or what is {number}" for number in range(cores())]
+                    await asyncio.gather(*(lane.do((index, job), [one], _WARM_SECONDS) for one in questions))
+
+    async def ask(self, body: AskBody, index: str | None) -> bytes:
+        """What comes of a question, as JSON."""
+        served = self._served(body, index)
+        if self.reader is None:
+            raise UsageError("this server was started without a reader: it can search, but not answer")
+        self._check([body.question], body.k)
+        job = Job(body.k, body.mode, body.filters.filters(), answers=body.n, threshold=body.threshold)
+        return (await self._done(self.reading, served, job, [body.question]))[0]
+
+    async def search(self, body: SearchBody, index: str | None) -> bytes:
+        """What is found for a question, or a list of that for several, as JSON."""
+        served = self._served(body, index)
+        if (body.question is None) == (body.questions is None):
+            raise UsageError("give either `question` or `questions`")
+        if body.rerank and self.reader is None:
+            raise UsageError("this server was started without a reader: it cannot rerank")
+        questions = [body.question] if body.question is not None else body.questions or []
+        self._check(questions, body.k)
+        job = Job(body.k, body.mode, body.filters.filters(), body.rerank)
+        found = await self._done(self.reading if body.rerank else self.searching, served, job, questions)
+        return found[0] if body.question is not None else b"[" + b",".join(found) + b"]"
+
+    def _served(self, body: AskBody | SearchBody, index: str | None) -> Served:
+        if body.index is not None and index is not None and body.index != index:
+            raise UsageError("the body and the query name two indexes: give one")
+        return self.indexes.get(body.index if body.index is not None else index)
+
+    def _check(self, questions: Sequence[str], k: int) -> None:
+        limits = self.settings.limits
+        if k > limits.k:
+            raise UsageError(f"k = {k}: choose between 1 and {limits.k}")
+        if len(questions) > limits.questions:
+            raise UsageError(f"{len(questions)} questions; the limit is {limits.questions}")
+        for question in questions:
+            if not question.strip():
+                raise UsageError("the question is empty. Type a few words.")
+            if len(question) > limits.question:
+                raise UsageError(f"the question has {len(question)} characters; the limit is {limits.question}")
+
+    async def _done(self, lane: Lane[str, bytes], served: Served, job: Job, questions: Sequence[str]) -> list[bytes]:
+        """The answers, those that are not known in batches."""
+        index = served.index()
+        if job.mode in ("dense", "hybrid") and not index.manifest.settings.model:
+            raise UsageError(f"the index {served.name} has no vectors. Use the mode bm25.")
+        keys = {question: _key(served.name, served.version, job, question) for question in questions}
+        found = {question: known for question, key in keys.items() if (known := self._cache.get(key)) is not None}
+        missing = [question for question in keys if question not in found]
+        self.metrics.cache.labels("yes").inc(len(found))
+        self.metrics.cache.labels("no").inc(len(missing))
+        if missing:
+            done = await lane.do((index, job), missing, self.settings.limits.seconds)
+            for question, answer in zip(missing, done, strict=True):
+                found[question] = answer
+                self._cache.put(keys[question], answer)
+        return [found[question] for question in questions]
+
+    def _search(self, key: Any, questions: Sequence[str]) -> list[bytes]:
+        index, job = key
+        found = find(index, questions, job.k, job.mode, filters=job.filters)
+        return [json_bytes(one.as_dict()) for one in found]
+
+    def _read(self, key: Any, questions: Sequence[str]) -> list[bytes]:
+        assert self.reader is not None
+        index, job = key
+        if not job.answers:
+            found = find(index, questions, job.k, job.mode, self.reader, filters=job.filters)
+            return [json_bytes(one.as_dict()) for one in found]
+        found = find(index, questions, job.k, job.mode, filters=job.filters)
+        done = [read(self.reader, one.question, one.hits, job.answers, job.threshold) for one in found]
+        return [json_bytes(one.as_dict()) for one in done]
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Ready for the first question, and following its indexes, until the end."""
+        await self.warm()
+        watching = asyncio.create_task(self.indexes.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await self.close()
+
+    async def close(self) -> None:
+        """Finish what is being done."""
+        await self.writing.close()
+        for lane in self.lanes:
+            await asyncio.to_thread(lane.close)
+
+
+def _key(*parts: object) -> bytes:
+    """A short name for a request: the filters alone may be as long as a body."""
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:
+    """Vector and number of tokens of each text, as a question or as a passage. The encoder uses all cores by itself."""
+    encoder, side = key
+    rows = encoder.encode_questions(texts) if side == "query" else encoder.encode_passages([("", one) for one in texts])
+    return list(zip(rows, encoder.count_tokens(texts), strict=True))
+
+
+async def engine(request: Request) -> Engine:
+    """The engine of the server a request came to. Not a plain function: FastAPI would run that in another thread."""
+    found: Engine = request.app.state.engine
+    return found

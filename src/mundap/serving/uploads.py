@@ -1,0 +1,164 @@
+"""Documents in and out: `POST` and `DELETE /v1/documents`, for a server that is writable."""
+
+import asyncio
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from mundap.errors import MundapError, UsageError
+from mundap.index.build import UPLOAD
+from mundap.serving import schema
+from mundap.serving.ask import ThisEngine, WhichIndex
+from mundap.serving.engine import Engine
+from mundap.serving.indexes import Served
+from mundap.serving.problems import Forbidden, NotFound, failure, status_of
+from mundap.serving.writing import Job
+
+NDJSON = "application/x-ndjson"
+_MOST_FILES = 100
+_LARGEST_UNPACKED = 200 << 20
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}$")
+
+router = APIRouter(prefix="/v1", tags=["changes"])
+
+_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": schema.DocumentsBody.model_json_schema()},
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["files"],
+                "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+            }
+        },
+    },
+}
+
+
+@router.post(
+    "/documents",
+    response_class=StreamingResponse,
+    openapi_extra={"requestBody": _BODY},
+    responses={
+        200: {
+            "description": "Lines of JSON: the progress, and at last the report, or the error that ended it. "
+            "What was reported is on the disk.",
+            "content": {NDJSON: {}},
+        },
+        **schema.failures(404, 415, 422),
+    },
+)
+async def add(request: Request, engine: ThisEngine, index: WhichIndex = None) -> StreamingResponse:
+    """Put documents in: files (text, Markdown, HTML, PDF, DOCX, JSON lines …), or titles and texts as JSON."""
+    served = _writable(engine, index)
+    engine.writing.check()
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mundap-upload-"))
+    try:
+        files = await _received(request, folder)
+        lines = engine.writing.run(Job(str(served.path.resolve()), tuple(files), folder=str(folder)))
+        first = await anext(lines)  # what fails at once has a status of its own
+    except BaseException:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        raise
+    return StreamingResponse(_told(first, lines, engine, served), media_type=NDJSON)
+
+
+@router.delete("/documents/{id:path}", response_model=schema.Report, responses=schema.failures(404, 422))
+async def delete(id: str, engine: ThisEngine, index: WhichIndex = None) -> dict[str, Any]:
+    """Take a document out."""
+    served = _writable(engine, index)
+    if served.index().document(id.encode("utf-8", "replace").decode()) is None:
+        raise NotFound("no document has this id")
+    lines = [line async for line in engine.writing.run(Job(str(served.path.resolve()), delete=id))]
+    return {**lines[-1], "generation": (await served.newest()).manifest.generation}
+
+
+def _writable(engine: Engine, index: str | None) -> Served:
+    served = engine.indexes.get(index)
+    if not engine.settings.writable:
+        raise Forbidden("this server is read-only. Start it with --writable to add or delete documents.")
+    served.index()
+    return served
+
+
+async def _told(
+    first: dict[str, Any], rest: AsyncIterator[dict[str, Any]], engine: Engine, served: Served
+) -> AsyncIterator[bytes]:
+    """Progress and report as lines. The report comes when questions are answered from the new state."""
+    line = first
+    try:
+        while "stage" in line:
+            yield json.dumps(line).encode() + b"\n"
+            line = await anext(rest)
+        index = await served.newest()
+        yield json.dumps({**line, "generation": index.manifest.generation}).encode() + b"\n"
+    except MundapError as error:
+        yield json.dumps(failure(engine.indexes.public(error), status_of(error))).encode() + b"\n"
+
+
+async def _received(request: Request, folder: Path) -> list[tuple[str, str, str]]:
+    """The documents of a request, as files; (path, id, source) of each."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return await asyncio.to_thread(_from_json, await request.body(), folder)
+    if kind != "multipart/form-data":
+        raise HTTPException(415, "send files as multipart/form-data, or documents as application/json")
+    async with request.form(max_files=_MOST_FILES, max_fields=0) as form:
+        given = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
+        if not given:
+            raise UsageError("no file in the request")
+        return await asyncio.to_thread(_from_files, given, folder)
+
+
+def _from_json(body: bytes, folder: Path) -> list[tuple[str, str, str]]:
+    try:
+        given = schema.DocumentsBody.model_validate_json(body)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
+    files = []
+    for number, document in enumerate(given.documents):
+        path = folder / f"{number}.jsonl"
+        path.write_text(document.model_dump_json(), "utf-8")
+        files.append((str(path), document.id, UPLOAD + document.id))
+    return files
+
+
+def _from_files(given: list[UploadFile], folder: Path) -> list[tuple[str, str, str]]:
+    files = []
+    for number, upload in enumerate(given):
+        # The name is a label. Of the path only the suffix is the client's, and that only if it looks like one.
+        name = "".join(letter if letter.isprintable() else " " for letter in upload.filename or "").strip()[:200]
+        if not name:
+            raise UsageError("a file has no name")
+        suffix = _SUFFIX.search(name)
+        path = folder / f"{number}{suffix.group().lower() if suffix else ''}"
+        with path.open("wb") as file:
+            shutil.copyfileobj(upload.file, file)
+        _check_unpacked(path, name)
+        files.append((str(path), name, UPLOAD + name))
+    return files
+
+
+def _check_unpacked(path: Path, name: str) -> None:
+    """A few bytes may unpack to more than any memory holds."""
+    with path.open("rb") as file:
+        if file.read(8).startswith(_PACKED):
+            raise UsageError(f"{name} is compressed. Unpack it and send what is in it.")
+    if zipfile.is_zipfile(path):  # DOCX is one
+        with zipfile.ZipFile(path) as archive:
+            if sum(part.file_size for part in archive.infolist()) > _LARGEST_UNPACKED:
+                raise UsageError(f"{name} holds more than {_LARGEST_UNPACKED >> 20} MB. Send it in parts.")

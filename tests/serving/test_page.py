@@ -1,0 +1,258 @@
+"""The page in a real browser, over the example encyclopaedia: what people do with it."""
+
+import json
+from urllib.parse import parse_qs, quote
+
+from tests.serving.browser import ask, shot
+
+HIGH = "How high is the top of Kilimanjaro?"
+VILLAIN = "Who is the bad guy in Lord of the Rings?"
+
+
+def start(question, **more):
+    extra = "".join(f"&{name}={quote(value)}" for name, value in more.items())
+    return f"/#/?q={quote(question)}{extra}"
+
+
+def in_sight(page, selector):
+    return page.eval_on_selector(
+        selector,
+        "node => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }",
+    )
+
+
+def test_ask_and_open_the_document_at_the_answer(visit, examples):
+    page = visit(examples, height=420)
+    assert page.text_content("h1") == "Ask your documents"
+    page.wait_for_function("document.activeElement.id === 'question'")
+    shot(page, "start")
+    ask(page, HIGH)
+    assert page.text_content("#answer-text") == "5,895 metres"
+    assert page.text_content("blockquote mark") == "5,895 metres"
+    meter = page.locator("[role=meter]")
+    assert 0 < int(meter.get_attribute("aria-valuenow")) < 100
+    assert "5,895 metres" in page.text_content("#status")
+    assert parse_qs(page.url.partition("?")[2])["q"] == [HIGH]
+    assert page.title() == f"{HIGH} · mundap"
+    shot(page, "answer")
+
+    asked = []
+    page.on("request", lambda sent: asked.append(sent.url) if sent.method == "POST" else None)
+    page.click("#open-document")
+    page.wait_for_selector(".document-text mark")
+    assert page.text_content(".document-text mark") == "5,895 metres"
+    assert page.text_content("h1") == "Kilimanjaro"
+    assert "glaciers" in page.text_content(".document-text")
+    assert in_sight(page, ".document-text mark")
+    shot(page, "document")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#answer-text")
+    page.go_back()
+    page.wait_for_selector(".document-text")
+    page.go_back()
+    page.wait_for_selector("#answer-text")
+    assert asked == []  # what was found is still there
+
+
+def test_rankings_one_by_one_and_side_by_side(visit, examples):
+    page = visit(examples + start(VILLAIN))
+    page.wait_for_selector(".rankings")
+    found = {}
+    for tab, mode in (("Words", "bm25"), ("Meaning", "dense"), ("Hybrid", "hybrid")):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        found[mode] = page.locator("#ranking h3").all_text_contents()
+        body = {"question": VILLAIN, "mode": mode, "k": 10}
+        hits = page.request.post(f"{examples}/v1/search", data=body).json()["hits"]
+        assert found[mode] == [hit["passage"]["title"] for hit in hits]
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("tab", selected=True).text_content() == "Words"
+    words = page.locator("#ranking li:first-child mark.word").all_text_contents()
+    assert {"Lord", "Rings", "Ring"} <= set(words)
+    assert "Has 3 of 5 words: Lord, Rings, who" in page.text_content("#ranking li:first-child .why")
+    assert "tab=bm25" in page.url
+
+    page.get_by_role("tab", name="Side by side").click()
+    for mode, titles in found.items():
+        assert page.locator(f".column.{mode} li h3").all_text_contents() == titles
+    first = page.locator(".column.dense li").first
+    first.hover()
+    same = page.locator(".hit.same")
+    assert same.count() == 3
+    assert {card.get_attribute("data-passage") for card in same.all()} == {first.get_attribute("data-passage")}
+    assert "Similarity 0.52" in first.locator(".why").text_content()
+    shot(page, "side-by-side")
+    page.reload()
+    page.wait_for_selector(".columns")
+
+
+def test_no_answer_says_so_and_shows_what_is_close(visit, examples):
+    page = visit(examples + start("What colour are unicorn hooves?"))
+    page.wait_for_selector(".answer.none")
+    assert page.text_content("#answer-text") == "No answer found"
+    assert page.locator("#ranking li").count() == 10
+    assert "No answer. 10 passages come close." in page.text_content("#status")
+    page.click(".guess summary")
+    assert page.locator(".guess mark").is_visible()
+    shot(page, "no-answer")
+    page.keyboard.press("2")
+    ask(page, "zzzxqj")
+    page.get_by_role("tab", name="Words").click()
+    assert page.text_content("#ranking .empty") == "No word of the question is in this index."
+
+
+def test_filters(visit, examples):
+    page = visit(examples + start("mountain"))
+    page.wait_for_selector(".rankings")
+    sources = lambda: page.locator("#ranking .path").all_text_contents()  # noqa: E731
+    assert any("/en/" in source for source in sources())
+    page.get_by_role("button", name="Filters").click()
+    page.fill("#filter-where", "language")
+    page.press("#filter-where", "Enter")
+    assert "name=value" in page.text_content("#filter-where-help")
+    page.fill("#filter-where", "language=ko")
+    page.press("#filter-where", "Enter")
+    page.wait_for_function("document.querySelectorAll('.chip').length === 1")
+    page.wait_for_selector("#results:not([aria-busy]) .hit")
+    assert all("/ko/" in source for source in sources())
+    shot(page, "filters")
+    page.fill("#filter-source", "*/en/*")
+    page.press("#filter-source", "Enter")
+    page.wait_for_selector("#results:not([aria-busy]) .empty")
+    page.get_by_role("button", name="Remove the filter language=ko").click()
+    page.wait_for_selector("#results:not([aria-busy]) .hit")
+    assert all("/en/" in source for source in sources())
+    page.reload()  # they are part of the address
+    page.wait_for_selector(".hit")
+    page.get_by_role("button", name="topic: place").first.click()
+    page.wait_for_function("document.querySelectorAll('.chip').length === 2")
+    page.get_by_role("button", name="Filters").click()
+    with page.expect_request("**/v1/ask") as sent:
+        page.select_option("#filter-mode", "bm25")
+    body = json.loads(sent.value.post_data)
+    assert body["mode"] == "bm25"
+    assert body["filters"] == {"sources": ["*/en/*"], "where": {"topic": "place"}}
+
+
+def test_history_is_kept_and_deleted(visit, examples):
+    page = visit(examples)
+    ask(page, HIGH)
+    ask(page, VILLAIN)
+    page.reload()
+    page.wait_for_selector(".answer")
+    page.keyboard.press("/")
+    page.wait_for_function("document.activeElement.id === 'question'")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#popup .asked").all_text_contents() == [VILLAIN, HIGH]
+    page.keyboard.press("ArrowDown")
+    shot(page, "history")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#results:not([aria-busy]) blockquote")
+    assert page.text_content("#answer-text") == "5,895 metres"
+    assert page.evaluate("document.activeElement.id") == "question"
+    page.click(".brand")
+    page.wait_for_selector(".recent")
+    assert page.locator(".recent .given").all_text_contents() == ["5,895 metres", "no answer"]
+    page.get_by_role("button", name=f"Delete “{HIGH}”").click()
+    assert page.locator(".recent .asked").all_text_contents() == [VILLAIN]
+    page.get_by_role("button", name="Delete all").click()
+    assert page.evaluate("localStorage.getItem('mundap.history')") is None
+
+
+def test_a_late_answer_does_not_replace_what_is_shown(visit, examples):
+    page = visit(examples)
+    ask(page, HIGH)
+    held = []
+    page.route("**/v1/ask", lambda route: held.append(route))
+    page.fill("#question", VILLAIN)
+    page.press("#question", "Enter")
+    page.wait_for_selector(".waiting")
+    page.go_back()
+    page.wait_for_selector("#answer-text")
+    for route in held:
+        route.fulfill(json={"question": VILLAIN, "answers": [], "no_answer": True, "guess": None})
+    page.wait_for_timeout(300)
+    assert page.text_content("#answer-text") == "5,895 metres"
+
+
+def test_keys_alone(visit, examples):
+    page = visit(examples)
+    page.wait_for_function("document.activeElement.id === 'question'")
+    page.keyboard.type(HIGH)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#results:not([aria-busy]) .answer")
+    page.focus("#tab-hybrid")
+    page.keyboard.press("4")
+    page.wait_for_selector(".columns")
+    page.keyboard.press("1")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.closest('#ranking') !== null")
+    ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert ring == "solid"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".document-text")
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("#help").is_hidden()
+    assert page.locator(".document-text").is_visible()
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".answer")
+    page.keyboard.press("/")
+    page.wait_for_function("document.activeElement.id === 'question'")
+    page.keyboard.type("/?1")  # in the box they are letters
+    assert page.input_value("#question") == "/?1"
+
+
+def test_korean(visit, examples):
+    page = visit(examples, language="ko-KR")
+    assert page.get_attribute("html", "lang") == "ko"
+    assert page.text_content("h1") == "문서에 물어보세요"
+    ask(page, "기생충이 칸 영화제에서 받은 상 이름은?")
+    assert "로마자" in page.text_content(".answer")  # the shipped reader reads no Hangul, and says so
+    assert "황금종려상을" in page.locator("#ranking li:first-child mark").all_text_contents()
+    shot(page, "korean")
+    page.get_by_role("button", name="English").click()
+    assert page.get_attribute("html", "lang") == "en"
+    assert page.text_content("#answer-text") == "No answer found"
+    page.reload()
+    assert page.get_attribute("html", "lang") == "en"
+
+
+def test_dark(visit, examples):
+    page = visit(examples + start(HIGH), dark=True)
+    page.wait_for_selector(".answer")
+    assert page.get_attribute("html", "data-theme") == "dark"
+    shot(page, "dark")
+    page.get_by_role("button", name="Switch to light").click()
+    assert page.get_attribute("html", "data-theme") == "light"
+    page.reload()
+    assert page.get_attribute("html", "data-theme") == "light"
+    assert page.get_by_role("button", name="Switch to dark").is_visible()
+
+
+def test_errors_help(visit, examples):
+    page = visit(examples, tolerant=True)
+    answers = [
+        lambda route: route.abort(),
+        lambda route: route.fulfill(status=429, headers={"Retry-After": "7"}, json={"error": {"message": "slow down"}}),
+        lambda route: route.fulfill(status=502, body="<html>proxy</html>"),
+    ]
+    page.route("**/v1/ask", lambda route: answers[0](route) if answers else route.continue_())
+    page.fill("#question", HIGH)
+    page.keyboard.press("Enter")
+    assert "The server does not answer" in page.text_content(".notice.bad")
+    shot(page, "error")
+    answers.pop(0)
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("Wait 7 s").wait_for()
+    assert "slow down" in page.text_content(".notice.bad")
+    answers.pop(0)
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("That did not work").wait_for()
+    answers.pop(0)
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector("#answer-text")
+    page.goto(f"{examples}/#/document?id=nowhere.md")
+    page.get_by_text("not in the index any more").wait_for()
