@@ -46,10 +46,10 @@ demo: .venv/ready-demo
 	@$(BIN)/python examples/demo.py
 
 test: .venv/ready-test
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile
 
 test-slow: .venv/ready-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/ready-lint
 	$(BIN)/ruff check .
