@@ -14,8 +14,8 @@ from fastapi import Request
 from mundap.disk import json_bytes
 from mundap.errors import UsageError
 from mundap.index.corpus import Filters
+from mundap.machine import cores
 from mundap.models.reader import Reader
-from mundap.models.session import cores
 from mundap.reader.ask import READ, find, read
 from mundap.serving.batching import Lane
 from mundap.serving.indexes import Indexes, Served

@@ -13,7 +13,7 @@ import torch
 
 from mundap.disk import disk_errors, write_atomic
 from mundap.errors import UsageError
-from mundap.models.session import cores
+from mundap.machine import cores
 from mundap.training import recipe as recipes
 from mundap.training.ance import trainer
 from mundap.training.ance.inferencer import Inferencer, Listener
