@@ -25,7 +25,7 @@ def readme_commands():
     return [
         line.split("  #")[0].strip()
         for line in lines
-        if not re.search("models export|my-model|mundap train|mundap serve", line)
+        if not re.search("models export|my-model|mundap train|mundap serve|mundap reproduce", line)
     ]
 
 
