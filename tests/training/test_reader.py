@@ -248,7 +248,7 @@ def test_training_learns_and_leaves_a_model_that_answers(files, tmp_path):
     before, after = done.before["all"], done.figures["all"]
     assert after["gold_f1"] > max(60, before["gold_f1"] + 20)
     assert after["nll"] < before["nll"]
-    assert seen[-1].loss < seen[0].loss / 2
+    assert seen[-1].seen.loss < seen[0].seen.loss / 2
     # Exported, it runs without torch, and reads the dev set as the validation did.
     export_reader(tmp_path / "run" / "model", tmp_path / "onnx", precisions=["fp32"])
     assert open_reader(tmp_path / "run" / "model").layout == "dpr"

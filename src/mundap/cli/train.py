@@ -99,7 +99,7 @@ def ance(
         run.infer(chosen, device, _told)
         return
     with _watching() as watch:
-        done = run.train(chosen, watch, alone=only == "trainer")
+        done = run.train(chosen, watch, alone=only == "trainer", device=device)
     _tell(done, as_json)
 
 

@@ -65,7 +65,7 @@ class Splitter:
     def texts(self, text: str) -> Iterator[str]:
         """Yield the passages themselves, with one space between words."""
         words = text.split()
-        plain = not (self.sentences or self.overlap) and max(map(len, words), default=0) <= _LONGEST_WORD
+        plain = not (self.sentences or self.overlap or self.chunks) and max(map(len, words), default=0) <= _LONGEST_WORD
         if plain and (text.isascii() or not _RUN_OF_UNSPACED.search(text)):
             for start in range(0, len(words), self.words):
                 yield " ".join(words[start : start + self.words])

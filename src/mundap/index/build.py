@@ -272,7 +272,11 @@ def _ingest(
         if verb == "index" and len(roots) < len(paths):
             reader.drop_old_stdin()
         if fresh and writer.committed:
-            reader.keep_uploads(Corpus(out, writer.committed))
+            try:
+                reader.keep_uploads(Corpus(out, writer.committed))
+            except IndexDamaged:  # a fresh build is the cure for that, and must not fail of it
+                reason = "the old index is damaged: what was uploaded to it, if anything, could not be taken along"
+                reader.report.skip(Skipped(str(out), reason))
         writer.commit()
         return _finish(reader.report, writer, started)
 

@@ -60,6 +60,11 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return JSONResponse(failure("the body is not JSON", 422), 422)
+    if first["type"] in ("model_attributes_type", "dict_type") and first["loc"] == ("body",):
+        message = "the body is no JSON object, or not said to be one: send the header Content-Type: application/json"
+        return JSONResponse(failure(message, 422), 422)
     where = ".".join(str(part) for part in first["loc"] if part != "body")
     message = f"{where}: {first['msg']}" if where else first["msg"]
     return JSONResponse(failure(message, 422), 422)

@@ -5,6 +5,7 @@ A batch is a matter of the whole run, not of one process: each process takes its
 
 import hashlib
 import json
+import os
 import queue
 import random
 import threading
@@ -28,6 +29,7 @@ B = TypeVar("B")
 
 _AHEAD = 3  # batches prepared before they are needed
 _LOOKED_AT = 200  # examples that tell how answers are to be looked for
+_TOGETHER = 512  # texts given to the tokenizer
 _WINDOW = 32  # batches among which lengths are sorted: enough to save padding, too few to bias anything
 
 
@@ -77,8 +79,8 @@ class ExampleFile:
 
     def __getitem__(self, number: int) -> Example:
         start, length = self._places[number].tolist()
-        self._file.seek(start)
-        found = _example(self._file.read(length), number)
+        # Not by a position that is shared: batches are prepared by a thread of their own.
+        found = _example(os.pread(self._file.fileno(), length, start), number)
         assert isinstance(found, Example)
         return found
 
@@ -350,4 +352,6 @@ class Tokens:
     def _encode(self, texts: Sequence[Any], length: int) -> list[list[int]]:
         with self._lock:
             self._raw.enable_truncation(length, strategy="longest_first")
-            return [encoding.ids for encoding in self._raw.encode_batch(list(texts))]
+            # A few at a time: an encoding holds much besides its ids.
+            parts = (list(texts[start : start + _TOGETHER]) for start in range(0, len(texts), _TOGETHER))
+            return [encoding.ids for part in parts for encoding in self._raw.encode_batch(part)]

@@ -124,9 +124,7 @@ def run(
     Raises:
         MundapError: The loss is no number any more; the last good checkpoint is kept.
     """
-    for name in ("train", "start", "out"):
-        if not getattr(recipe, name):
-            raise UsageError(f"the recipe has no {name}")
+    refuse_incomplete(recipe)
     _keep_memory()
     processes = Processes()
     if recipe.precision != "fp32" and processes.device.type == "cpu":
@@ -135,6 +133,17 @@ def run(
         return _Loop(recipe, processes, make, watch).go()
     finally:
         processes.close()
+
+
+def refuse_incomplete(recipe: Run) -> None:
+    """Stop before anything is done.
+
+    Raises:
+        UsageError: The recipe lacks what no run can do without.
+    """
+    for name in ("train", "start", "out"):
+        if not getattr(recipe, name):
+            raise UsageError(f"the recipe has no {name}")
 
 
 def _keep_memory() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mundap.disk import disk_errors, replacing
-from mundap.errors import UsageError
+from mundap.errors import IndexDamaged, UsageError
 from mundap.index import locate
 from mundap.index.corpus import Corpus
 from mundap.index.manifest import Manifest
@@ -51,20 +51,24 @@ class ShardedCorpus:
 
     def __init__(self, recipe: AnceRecipe) -> None:
         path = locate.to_read(recipe.index or None)
-        manifest = Manifest.load(path)
-        self.corpus = Corpus(path, manifest)
+        manifest, self.corpus = _snapshot(path)
         self.generation = manifest.generation
         self.by_document = recipe.chunks > 1
         settings = manifest.settings
         if not len(self.corpus):
             raise UsageError(f"the index in {path} is empty: there are no negatives in it")
-        if self.by_document and (settings.words, settings.chunks) != (recipe.chunk_words, recipe.chunks):
+        cut = (settings.words, settings.chunks, settings.overlap, settings.sentences)
+        if self.by_document and cut != (recipe.chunk_words, recipe.chunks, 0, False):
             raise UsageError(
                 f"the index in {path} is cut otherwise than chunks = {recipe.chunks} of {recipe.chunk_words} words. "
                 f"Build it with `mundap index --words {recipe.chunk_words} --chunks {recipe.chunks}`."
             )
         self.shards = [shard for segment in self.corpus.segments for shard in _cut(segment, recipe.shard)]
         self.context = lru_cache(_REMEMBERED)(self._context)
+
+    def name(self, shard: Shard) -> str:
+        """Of the vectors of a shard: of those passages that are alive in this state of the index."""
+        return f"{self.generation:06d}-{shard.name}"
 
     def _context(self, number: int) -> Context:
         """The passage with a number, or, for MaxP, the document whose first passage has it."""
@@ -101,6 +105,18 @@ class ShardedCorpus:
         flat = np.load(path, mmap_mode="r")
         count = int(flat[0])
         return np.split(flat[1 + count :], np.cumsum(flat[1 : 1 + count])[:-1])
+
+
+def _snapshot(path: Path) -> tuple[Manifest, Corpus]:
+    """One state of an index. A commit in the meantime may have swept away what was being opened: then look again."""
+    for _ in range(10):
+        manifest = Manifest.load(path)
+        try:
+            return manifest, Corpus(path, manifest)
+        except (IndexDamaged, FileNotFoundError):
+            if Manifest.load(path).generation == manifest.generation:
+                raise
+    raise IndexDamaged(f"{path} is changing all the time. Try again when the writer is done.")
 
 
 def _cut(segment: Segment, size: int) -> list[Shard]:

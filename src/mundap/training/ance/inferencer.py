@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from mundap.training.recipe import AnceRecipe
 from mundap.training.towers import DualEncoder, Tower, chunks, padded
 
 _BATCH = 64
+_BLOCK = 4096  # examples in memory
 _PAUSE = 0.2  # seconds between looks into the folder
 _QUESTIONS, _POSITIVES = "questions", "positives"
 
@@ -100,21 +102,29 @@ class Inferencer:
         was_training = self._model.training
         self._model.eval()
         try:
-            while step not in self._meeting.published():
-                if (stop and stop.is_set()) or not folder.exists() or not self._meeting.has_weights(step):
-                    return  # the trainer went back behind this step
-                if self._encode_what_is_free(step, folder, corpus):
+            while step not in self._meeting.published() and self._is_needed(step, stop):
+                if self._encode_what_is_free(step, folder, corpus, stop):
                     with self._meeting.claim(folder / "publish.lock") as mine:
-                        if mine and step not in self._meeting.published():
+                        if mine and self._is_needed(step, stop) and step not in self._meeting.published():
                             self._publish(step, folder, corpus)
                 else:
                     time.sleep(_PAUSE)
+        except FileNotFoundError:
+            if self._is_needed(step, stop):
+                raise
         finally:
             self._model.train(was_training)
 
-    def _encode_what_is_free(self, step: int, folder: Path, corpus: ShardedCorpus) -> bool:
+    def _is_needed(self, step: int, stop: threading.Event | None) -> bool:
+        """Not if the trainer has finished, or went back behind this step and took its weights away."""
+        stopped = stop is not None and (stop.is_set() or self._meeting.finished)
+        return not stopped and self._meeting.has_weights(step) and self._meeting.round(step).exists()
+
+    def _encode_what_is_free(
+        self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None
+    ) -> bool:
         """Encode every shard that is neither done nor claimed; whether all are done now."""
-        jobs: list[tuple[str, Shard | None]] = [(shard.name, shard) for shard in corpus.shards]
+        jobs: list[tuple[str, Shard | None]] = [(corpus.name(shard), shard) for shard in corpus.shards]
         jobs += [(_QUESTIONS, None)]
         jobs += [(_POSITIVES, None)] if self._recipe.sampling == "margin" else []
         missing = 0
@@ -122,6 +132,8 @@ class Inferencer:
             path = folder / f"{name}.npy"
             if path.exists():
                 continue
+            if not self._is_needed(step, stop):
+                return False
             with self._meeting.claim(folder / f"{name}.lock") as mine:
                 if not mine or step in self._meeting.published():  # then the vectors have been taken away
                     missing += 1
@@ -145,12 +157,16 @@ class Inferencer:
 
     def _asked(self, name: str) -> np.ndarray:
         """Vectors of the training questions, or of their positives, chunk by chunk."""
-        if name == _QUESTIONS:
-            ids = self._tokens.questions([example.question.text for example in self._examples()])
-            return self._vectors(self._model.question, ids, "question")
-        positives = (example.positives[0] for example in self._examples())
-        pairs = [(one.title, text) for one in positives for text in self._tokens.chunks(one.text)]
-        return self._vectors(self._model.passage, self._tokens.passages(pairs), "passage")
+        examples, parts = self._examples(), []
+        while block := list(islice(examples, _BLOCK)):
+            if name == _QUESTIONS:
+                ids = self._tokens.questions([example.question.text for example in block])
+                parts.append(self._vectors(self._model.question, ids, "question"))
+            else:
+                right = [example.positives[0] for example in block]
+                pairs = [(one.title, text) for one in right for text in self._tokens.chunks(one.text)]
+                parts.append(self._vectors(self._model.passage, self._tokens.passages(pairs), "passage"))
+        return np.concatenate(parts)
 
     def _examples(self) -> Iterator[Example]:
         return (one[number] for one in self._sets for number in range(len(one)))
@@ -167,7 +183,7 @@ class Inferencer:
     def _publish(self, step: int, folder: Path, corpus: ShardedCorpus) -> None:
         """Search, sieve, and publish."""
         started = time.monotonic()
-        shards = [Vectors(folder / f"{shard.name}.npy", corpus.rows(shard)[1]) for shard in corpus.shards]
+        shards = [Vectors(folder / f"{corpus.name(shard)}.npy", corpus.rows(shard)[1]) for shard in corpus.shards]
         questions = np.load(folder / f"{_QUESTIONS}.npy")
         self._tell(Told(step, "searching", 0, len(questions)))
         numbers, scores = nearest(questions, shards, self._recipe.depth, self._recipe.search, self._device)

@@ -43,15 +43,27 @@ class Meeting:
                 part.mkdir(parents=True, exist_ok=True)
 
     def begin(self, step: int) -> None:
-        """The trainer (re)starts at a step: weights of a later one belong to a run that was lost."""
+        """The trainer (re)starts at a step: what belongs to a later one is of a run that was lost."""
         (self.folder / "finished").unlink(missing_ok=True)
         for later in _steps(self._weights):
             if later > step:
                 self._weights_at(later).unlink(missing_ok=True)
+        for later in self.published():
+            if later > step:
+                self.drop(later)
+        for later in _steps(self._rounds):
+            if later > step:
+                shutil.rmtree(self.round(later), ignore_errors=True)
+        for half in (*self._negatives.glob(".*"), *self.tokens.glob(".*.tmp")):
+            shutil.rmtree(half, ignore_errors=True)
+            if half.is_file():
+                half.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Tell the inferencers that no more negatives are needed."""
+        """Tell the inferencers that no more negatives are needed, and take away their vectors."""
         write_atomic(self.folder / "finished", b"")
+        for step in _steps(self._rounds):
+            shutil.rmtree(self.round(step), ignore_errors=True)
 
     @property
     def finished(self) -> bool:
@@ -138,19 +150,38 @@ class Meeting:
         except (OSError, ValueError, KeyError):
             return None
 
-    def sweep(self, needed: int | None = None) -> None:
-        """Take away old generations. The newest stay, and those from `needed` on."""
+    def sweep(self, now: int, needed: int, weights_too: bool) -> None:
+        """Take away old generations.
+
+        Args:
+            now: The trainer's step; a later generation is of a run that was lost.
+            needed: The step from which on a checkpoint may need them again; the newest stay in any case.
+            weights_too: Whether it may need the weights again as well.
+        """
+        for step in self.published():
+            if step > now:
+                self.drop(step)
         published = self.published()
+        # The generation that was the newest at `needed` is one of those it would go on with.
+        first = max((step for step in published if step <= needed), default=needed)
         for step in published[:-_KEPT]:
-            if needed is None or step < needed:
-                shutil.rmtree(self._negatives / f"step-{step:08d}", ignore_errors=True)
+            if step < first:
+                self.drop(step)
         for step in _steps(self._rounds):
             if published and step < published[-1]:
                 shutil.rmtree(self.round(step), ignore_errors=True)
         under_way = set(_steps(self._rounds))
         for step in _steps(self._weights)[:-_KEPT]:
-            if step not in under_way and (needed is None or step < needed):
+            if step not in under_way and not (weights_too and step >= first):
                 self._weights_at(step).unlink(missing_ok=True)
+
+    def drop(self, step: int) -> None:
+        """Take a generation away: by one rename, for half of one must not look whole."""
+        gone = self._negatives / f".gone-{step:08d}"
+        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            (self._negatives / f"step-{step:08d}").rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _weights_at(self, step: int) -> Path:
         return self._weights / f"step-{step:08d}.safetensors"

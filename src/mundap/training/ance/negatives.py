@@ -1,6 +1,7 @@
 """From the nearest passages of a question to its negatives, and from those to the ones of a batch."""
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +31,7 @@ class Sieve:
         right = [shingles(one.text) for one in example.positives]
         names = {one.id for one in example.positives if one.id}
         if self._corpus.by_document:
-            names |= {name.rpartition("#")[0] for name in names}
+            names |= {re.sub(r"#\d+$", "", name) for name in names}
         texts = {" ".join(one.text.split()) for one in example.positives}
         found = []
         for position, number in enumerate(ranked):

@@ -1,5 +1,6 @@
 """Both processes on one machine: the trainer here, the inferencer beside it, started again if it dies."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -19,28 +20,31 @@ from mundap.training.ance import trainer
 from mundap.training.ance.inferencer import Inferencer, Listener
 from mundap.training.ance.meeting import Meeting
 from mundap.training.batches import ExampleFile
-from mundap.training.loop import Trained, Watcher, is_first
+from mundap.training.loop import Trained, Watcher, is_first, refuse_incomplete
 from mundap.training.recipe import AnceRecipe, DataSet
 
+_LOG = logging.getLogger(__name__)
 _RESTARTS = 3  # in a row, without a generation in between
 _GRACE = 10.0  # seconds for the inferencer to leave
 _FOLLOWS = "MUNDAP_FOLLOWS_STDIN"
 
 
-def train(recipe: AnceRecipe, watch: Watcher = lambda progress: None, alone: bool = False) -> Trained:
+def train(recipe: AnceRecipe, watch: Watcher = lambda progress: None, alone: bool = False, device: str = "") -> Trained:
     """Train; unless alone or synchronous, with an inferencer beside.
 
     Args:
         recipe: How.
         watch: Is told of every step.
         alone: The inferencers are started by somebody else.
+        device: Of the inferencer.
     """
+    refuse_incomplete(recipe)
     if alone or recipe.synchronous or not is_first():
         return trainer.train(recipe, watch)
     half = max(1, cores() // 2)
     if not torch.cuda.is_available():
         torch.set_num_threads(half)  # two processes that use all cores each are slower than one
-    with _inferencer_beside(recipe, half):
+    with _inferencer_beside(recipe, half, device):
         return trainer.train(recipe, watch)
 
 
@@ -68,7 +72,7 @@ def _leave_with_parent() -> None:
 
 
 @contextmanager
-def _inferencer_beside(recipe: AnceRecipe, threads: int) -> Iterator[None]:
+def _inferencer_beside(recipe: AnceRecipe, threads: int, device: str) -> Iterator[None]:
     folder = Path(recipe.out) / trainer.MEETING
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,12 +83,15 @@ def _inferencer_beside(recipe: AnceRecipe, threads: int) -> Iterator[None]:
 
     def keep_alive() -> None:
         meeting, failures, seen = Meeting(folder), 0, -1
-        while not over.is_set() and failures <= _RESTARTS:
-            child[:] = [_start(folder / "recipe.toml", threads)]
+        while not over.is_set() and not meeting.finished:
+            child[:] = [_start(folder / "recipe.toml", threads, device)]
             child[0].wait()
             newest = max(meeting.published(), default=-1)
             failures = failures + 1 if newest == seen else 1
             seen = newest
+            if failures > _RESTARTS:
+                _LOG.warning("the inferencer died %d times: the negatives stay as they are", failures)
+                return
 
     keeper = threading.Thread(target=keep_alive, daemon=True, name="inferencer")
     keeper.start()
@@ -101,12 +108,13 @@ def _inferencer_beside(recipe: AnceRecipe, threads: int) -> Iterator[None]:
                 process.kill()
 
 
-def _start(recipe: Path, threads: int) -> "subprocess.Popen[bytes]":
+def _start(recipe: Path, threads: int, device: str) -> "subprocess.Popen[bytes]":
     environment = {
         name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     }
     environment |= {"OMP_NUM_THREADS": str(threads), _FOLLOWS: "1"}
     command = [sys.executable, "-m", "mundap", "train", "ance", str(recipe), "--only", "inferencer"]
+    command += ["--device", device] if device else []
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
 
 

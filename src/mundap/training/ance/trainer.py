@@ -6,6 +6,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
+from mundap.errors import MundapError
 from mundap.records import Context, Example
 from mundap.training import checkpoints, loop
 from mundap.training.ance.corpus import ShardedCorpus
@@ -41,6 +44,7 @@ class _Ance(Retriever):
         self._corpus = ShardedCorpus(recipe)
         self._used = 0  # the batch under way
         self._wanted = -1
+        self._damaged: set[int] = set()
         self._generation: Generation | None = None
 
     def since(self, step: int) -> Generator[Batch]:
@@ -64,15 +68,26 @@ class _Ance(Retriever):
         self._generation = Generation.open(self._meeting, wanted) if wanted >= 0 else None
         if self._generation and self._generation.index != self._corpus.generation:
             self._corpus = ShardedCorpus(self._ance)  # the index has changed since
+        if wanted >= 0 and not self._same_everywhere():
+            self._generation = None
+            self._damaged.add(wanted)
         drawn = (self._generation, self._corpus) if self._generation else None
         return _AnceBatches(self._sets, self._ance, self._tokens, self._processes, drawn)
+
+    def _same_everywhere(self) -> bool:
+        """Whether all processes have the whole generation, of the same state of the index and of these questions."""
+        questions = sum(map(len, self._sets))
+        fits = self._generation is not None and len(self._generation.numbers) == questions
+        mine = torch.tensor([[self._corpus.generation if fits else -1]], device=self._processes.device)
+        every = self._processes.gather(mine)
+        return bool((every == every[0]).all()) and fits
 
     def _newest(self, step: int) -> int:
         """The generation to use, -1 for none: the same in all processes."""
         if self._ance.synchronous:
             due = self._due(step)
             return due if due is not None else -1
-        known = [one for one in self._meeting.published() if one <= step]
+        known = [one for one in self._meeting.published() if one <= step and one not in self._damaged]
         return int(self._processes.agree(float(known[-1] if known else -1)))
 
     def _due(self, step: int) -> int | None:
@@ -83,33 +98,41 @@ class _Ance(Retriever):
     def _hand_over(self, step: int) -> None:
         """Give the weights away when their time has come; in the synchronous mode, do the inferencer's work too."""
         due = self._due(step)
-        if due is None or (due != step and not self._ance.synchronous):
+        if due is None or due == self._wanted:
             return
         if self._ance.synchronous:
-            if due in self._meeting.published():
-                return
-            current = due == step or not self._meeting.has_weights(due)
-            if current and self._processes.first:
-                self._meeting.put_weights(due, self.model)
-            self._processes.wait()
-            self._inferencer(current).round(due, current=current)
-            self._processes.wait()
-        elif self._processes.first:
+            self._refresh(due, step)
+        elif due == step and self._processes.first:
             self._meeting.put_weights(step, self.model)
+        if due == step and self._processes.first:
+            oldest = checkpoints.steps(Path(self._ance.out) / "checkpoints")[:1]
+            needed = oldest[0] * self._ance.accumulate if oldest else 0
+            self._meeting.sweep(step, needed, self._ance.synchronous)
+
+    def _refresh(self, due: int, step: int) -> None:
+        """Make sure that the negatives of a step are there, and whole."""
+        whole = Generation.open(self._meeting, due) is not None
+        if self._processes.agree(float(whole)):
+            return
+        current = due == step
         if self._processes.first:
-            self._meeting.sweep(self._needed(step))
+            self._meeting.drop(due)
+            if current:
+                self._meeting.put_weights(due, self.model)
+        self._processes.wait()
+        if not self._meeting.has_weights(due):
+            raise MundapError(
+                f"{self._meeting.folder} has lost the negatives of batch {due} and the weights to find them: the run "
+                "cannot be repeated from its last checkpoint. Start it again in another folder."
+            )
+        with torch.random.fork_rng():  # another model is built where the weights are not the current ones
+            self._inferencer(current).round(due, current=current)
+        self._processes.wait()
 
     def _inferencer(self, current: bool) -> Inferencer:
         """An inferencer in this process; for the current weights it uses the trainer's own model."""
         model = (self.model, self._tokens) if current else None
         return Inferencer(self._ance, self._sets, self._meeting, self._processes.device, model)
-
-    def _needed(self, step: int) -> int | None:
-        """The oldest generation that a checkpoint would go on with, in the mode that must repeat itself."""
-        if not self._ance.synchronous:
-            return None
-        oldest = checkpoints.steps(Path(self._ance.out) / "checkpoints")[:1]
-        return self._due(oldest[0] * self._ance.accumulate if oldest else step)
 
     def backward(self, batch: Batch, scale: float) -> Seen:
         """As ever; and how old the negatives were."""
@@ -118,8 +141,10 @@ class _Ance(Retriever):
 
     def save(self, folder: Path) -> None:
         """Write the model: that is the end of the run."""
-        super().save(folder)
-        self._meeting.finish()
+        try:
+            super().save(folder)
+        finally:
+            self._meeting.finish()
 
 
 class _AnceBatches(Batches):
