@@ -13,8 +13,8 @@ from mundap.cli import shared
 @click.option("--train", "train_path", metavar="FILE", help="Examples with hard negatives (`mundap data make`).")
 @click.option("--test", "test_path", metavar="FILE", help="Held-back questions with answers.")
 @click.option("--start", metavar="DIR", help="The checkpoint to start from.")
-@click.option("--scale", default="small", show_default=True, type=click.Choice(["tiny", "small", "large"]),
-              help="tiny shows that it runs; small takes under an hour on two cores; large wants a GPU.")  # fmt: skip
+@click.option("--scale", default="small", show_default=True, type=click.Choice(["tiny", "small"]),
+              help="tiny shows that it runs; small is for two cores and an hour.")  # fmt: skip
 @click.option("-o", "--out", metavar="DIR", help="Where everything goes.")
 @shared.JSON
 def reproduce(

@@ -1,8 +1,9 @@
 """Why negatives differ: are they what a search would bring up, and does a model learn from them?
 
-For each model, and for each kind of negative of the same training questions: the share that is among the hundred the
-model itself would find, the loss of one such negative beside the positive, and the norm of that loss's gradient in
-the bottom, middle and top layers. And the highest scores by rank, and a map of one question with its passages.
+For each model, and for each kind of negative of the same training questions, drawn as in training: the share that is
+among the hundred the model itself would find, the loss of one such negative beside the positive, and the norm of that
+loss's gradient in the bottom, middle and top layers. And the highest scores by rank, and a map of one question with
+its passages. ANCE's own negatives are those its last refresh published, which the model has since moved away from.
 """
 
 import random
@@ -17,7 +18,8 @@ import torch
 from mundap.records import Context, Example
 from mundap.reproduce.ranking import Model
 from mundap.reproduce.setting import Setting
-from mundap.training.ance.negatives import Sieve
+from mundap.text.answers import has_answer
+from mundap.training.ance.negatives import Generation, Sieve
 from mundap.training.batches import ExampleFile
 from mundap.training.recipe import DataSet
 from mundap.training.towers import padded
@@ -28,6 +30,8 @@ _QUESTIONS = 64
 _CURVES = 10
 _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _ON_MAP = 12  # negatives of each kind
+_DRAWS = 4  # negatives of each kind and question
+_DEPTH, _FOUND = 200, 100  # searched for a refresh, and at test time
 
 
 @dataclass(slots=True)
@@ -51,35 +55,59 @@ class Evidence:
         return {"negatives": self.kinds, "scores_by_rank": self.curves}
 
 
-def look(setting: Setting, models: Mapping[str, Model], scratch: Path) -> Evidence:
-    """Look at all kinds of negatives with all models."""
+def look(setting: Setting, models: Mapping[str, Model], published: Mapping[str, Generation], scratch: Path) -> Evidence:
+    """Look at all kinds of negatives with all models.
+
+    Args:
+        setting: The data.
+        models: By name.
+        published: For some of them the generation they were last trained with; the others are taken to refresh now.
+        scratch: For files that must be rewritten.
+    """
     source = ExampleFile(DataSet(str(setting.examples), match=setting.match), scratch)
     chance = random.Random(0)  # noqa: S311
-    chosen = [source[number] for number in chance.sample(range(len(source)), min(_QUESTIONS, len(source)))]
-    found = Evidence(asked=chosen[0].question.text)
+    rows = chance.sample(range(len(source)), min(_QUESTIONS, len(source)))
+    chosen = [source[row] for row in rows]
+    texts = [example.question.text for example in chosen]
+    found = Evidence(asked=texts[0])
     for name, model in models.items():
-        texts = [example.question.text for example in chosen]
-        numbers, _ = model.top(texts, 200)
-        sieve = Sieve(model.corpus)
-        nearest = []
-        for row, one in zip(numbers.tolist(), chosen, strict=True):
-            nearest.append([model.corpus.context(row[place]) for place in sieve.wrong(one, row, setting.match)])
-        own = _own_kinds(chosen, nearest)
-        found.kinds[name] = {kind: _of_kind(model, chosen, own[kind], numbers[:, :100]) for kind in KINDS}
+        numbers, _ = model.top(texts, _DEPTH)
+        lists = numbers.tolist()
+        if name in published:
+            nearest = [[number for number in published[name].numbers[row].tolist() if number >= 0] for row in rows]
+        else:
+            sieve = Sieve(model.corpus)
+            nearest = [
+                [ranked[place] for place in sieve.wrong(one, ranked, setting.match)]
+                for ranked, one in zip(lists, chosen, strict=True)
+            ]
+        kinds = {
+            "random": [list(one.negatives) for one in chosen],
+            "in-batch": [_others(one, chosen, setting) for one in chosen],
+            "BM25": [list(one.hard) for one in chosen],
+            "ANN": [[model.corpus.context(number) for number in ranked] for ranked in nearest],
+        }
+        drawn = {kind: [_drawn(wrong, _DRAWS, row) for row, wrong in enumerate(kinds[kind])] for kind in KINDS}
+        found.kinds[name] = {kind: _of_kind(model, chosen, drawn[kind], numbers[:, :_FOUND]) for kind in KINDS}
         found.curves[name] = _curves(model, texts[:_CURVES])
-        found.maps[name] = _map(model, chosen[0], {kind: own[kind][0] for kind in KINDS})
+        found.maps[name] = _map(model, chosen[0], {kind: _drawn(kinds[kind][0], _ON_MAP, 0) for kind in KINDS})
     return found
 
 
-def _own_kinds(chosen: list[Example], nearest: list[list[Context]]) -> dict[str, list[list[Context]]]:
-    """For each kind, negatives of every question."""
-    others = [[other.positives[0] for other in chosen if other is not one] for one in chosen]
-    return {
-        "random": [list(one.negatives) for one in chosen],
-        "in-batch": others,
-        "BM25": [list(one.hard) for one in chosen],
-        "ANN": nearest,
-    }
+def _drawn(wrong: list[Context], count: int, seed: int) -> list[Context]:
+    return random.Random(seed).sample(wrong, min(count, len(wrong)))  # noqa: S311
+
+
+def _others(one: Example, chosen: list[Example], setting: Setting) -> list[Context]:
+    """The positives of other questions, but for those that answer this one too."""
+    own = {" ".join(right.text.split()) for right in one.positives}
+    others = [other.positives[0] for other in chosen if other is not one]
+    return [
+        context
+        for context in others
+        if " ".join(context.text.split()) not in own
+        and not has_answer(context.text, one.question.answers, setting.match)
+    ]
 
 
 def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]], top: np.ndarray) -> dict[str, float]:
@@ -88,11 +116,11 @@ def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]]
         if not wrong:
             continue
         found = {" ".join(model.corpus.context(number).text.split()) for number in top[row].tolist()}
-        some = wrong[:20]
-        overlaps.append(sum(" ".join(one.text.split()) in found for one in some) / len(some))
-        loss, norm = _gradient(model, example, wrong[0])
-        losses.append(loss)
-        norms.append(norm)
+        overlaps.append(sum(" ".join(one.text.split()) in found for one in wrong) / len(wrong))
+        for one in wrong:
+            loss, norm = _gradient(model, example, one)
+            losses.append(loss)
+            norms.append(norm)
     sizes = np.mean(norms, 0) if norms else np.zeros(len(GROUPS))
     return {
         "overlap": round(100 * float(np.mean(overlaps or [0.0])), 2),
@@ -126,7 +154,7 @@ def _gradient(model: Model, example: Example, wrong: Context) -> tuple[float, li
 
 def _curves(model: Model, texts: list[str]) -> dict[str, list[tuple[int, float]]]:
     with torch.no_grad():
-        scores = (model.questions(texts) @ model.vectors.T).numpy()
+        scores = (model.questions(texts) @ model.vectors.T).cpu().numpy()
     curves = {}
     for text, row in zip(texts, scores, strict=True):
         ordered = np.sort(row)[::-1] - row.mean()
@@ -140,9 +168,9 @@ def _map(model: Model, example: Example, kinds: Mapping[str, list[Context]]) -> 
     labels = ["question"] + ["positive"] * len(example.positives)
     contexts = list(example.positives)
     for kind, wrong in kinds.items():
-        labels += [kind] * len(wrong[:_ON_MAP])
-        contexts += wrong[:_ON_MAP]
-    rows = torch.cat([model.questions([example.question.text]), model.passages(contexts)]).numpy()
+        labels += [kind] * len(wrong)
+        contexts += wrong
+    rows = torch.cat([model.questions([example.question.text]), model.passages(contexts)]).cpu().numpy()
     if len(rows) < 5:
         return []
     places = TSNE(perplexity=min(10.0, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(rows)

@@ -7,6 +7,13 @@ from mundap.charts import PAGE_STYLE, line_chart, scatter
 from mundap.reproduce import Task
 from mundap.reproduce.evidence import GROUPS, KINDS, Evidence
 
+_CAUTION = (
+    "A warm-up and what follows it have a schedule of the learning rate each, the other runs one over all steps. "
+    "Kinds differ in number too: a question has one negative of its own with random, BM25 and ANCE, two with "
+    "BM25 + random, and with in-batch ones as many as the batch has passages. Where the test file tells no gold "
+    "passage, only questions that BM25 answers within its top 100 are asked, which favours BM25. p is over questions, "
+    "not over seeds or articles."
+)
 _FIGURES = ("top1", "top5", "top20", "top100", "mrr10")
 
 
@@ -14,7 +21,9 @@ def report(task: Task, found: dict[str, Any], seen: Evidence) -> str:
     """Tables, curves and maps on one page that loads nothing from anywhere."""
     parts = [
         "<h1>Where should negatives come from?</h1>",
-        f"<p>{found['questions']} held-back questions, {found['seeds']} seeds. {_scale(task)}</p>",
+        f"<p class=sure>{html.escape(found['verdict'])}</p>",
+        f"<p>{found['questions']} held-back questions, {found['seeds']} seeds. {_scale(task, found)}</p>",
+        f"<p class=dim>{_CAUTION}</p>",
     ]
     for kind, title in (
         ("retrieval", "Retrieval from the whole corpus"),
@@ -25,7 +34,7 @@ def report(task: Task, found: dict[str, Any], seen: Evidence) -> str:
     parts.append(f"<h2>ANCE less each of the others</h2><div class=wide>{_differences(found['against'])}</div>")
     parts.append(
         "<p class=dim>Over questions, their values averaged over the seeds: difference, 95 % interval (bootstrap), "
-        "p (randomisation test). Points of percent, but for MRR@10.</p>"
+        "p (randomisation test, Holm's correction for the number of rows). Points of percent, but for MRR@10.</p>"
     )
     for model, kinds in seen.kinds.items():
         parts.append(
@@ -45,13 +54,14 @@ def report(task: Task, found: dict[str, Any], seen: Evidence) -> str:
     )
 
 
-def _scale(task: Task) -> str:
+def _scale(task: Task, found: dict[str, Any]) -> str:
     scale = task.scale
     return (
-        f"{scale.passages:,} passages of at most {scale.length} tokens, up to {scale.questions:,} training questions; "
-        f"{scale.layers} layers of {html.escape(task.start.name)}, the upper {scale.fresh} made anew; batches of "
-        f"{scale.batch}; {2 * scale.steps} steps each, of which {scale.steps} are the warm-up where there is one; ANCE "
-        f"refreshes every {scale.refresh} batches."
+        f"{found['passages']:,} passages, of which {scale.length} tokens are seen; {found['training_questions']:,} "
+        f"training questions; {scale.layers} layers of {html.escape(task.start.name)}, the upper {scale.fresh} made "
+        f"anew; cosine over temperature .05, no dropout, rate 2e-4 with warm-up and linear decay; batches of "
+        f"{scale.batch}; {2 * scale.steps} steps each, of which {scale.steps} are the warm-up where there is one; "
+        f"ANCE refreshes every {scale.refresh} batches."
     )
 
 
@@ -79,10 +89,9 @@ def _differences(against: dict[str, Any]) -> str:
         for kind, figure in names:
             one = found[kind][figure]
             low, high = one["interval_95"]
-            sure = " class=sure" if one["p"] < 0.05 else ""
-            cells.append(
-                f"<td{sure}>{one['difference']:+.3g} <small>[{low:+.3g}, {high:+.3g}] p {one['p']:.2g}</small></td>"
-            )
+            sure = " class=sure" if one["p_holm"] < 0.05 else ""
+            span = f"[{low:+.3g}, {high:+.3g}] p {one['p_holm']:.2g}"
+            cells.append(f"<td{sure}>{one['difference']:+.3g} <small>{span}</small></td>")
         rows.append(f"<tr><td>{html.escape(arm)}</td>{''.join(cells)}</tr>")
     return f"<table><tr><th>ANCE less</th>{head}</tr>{''.join(rows)}</table>"
 

@@ -23,6 +23,7 @@ from mundap.training.validate import encode
 
 CUTS = (1, 5, 20, 100)
 _DEPTH = 100
+_TOGETHER = 256  # questions compared with the corpus at a time
 
 
 class Model:
@@ -30,9 +31,9 @@ class Model:
 
     def __init__(self, folder: Path, recipe: AnceRecipe, tokens_at: Path) -> None:
         self.dual, tokenizer = towers.build(replace(recipe, start=str(folder)))
-        self.dual.eval()
-        self.tokens = Tokens(tokenizer, recipe)
         self._processes = Processes()
+        self.dual.to(self._processes.device).eval()
+        self.tokens = Tokens(tokenizer, recipe)
         self.corpus = ShardedCorpus(recipe)
         tokens_at.mkdir(parents=True, exist_ok=True)
         rows, owners = [], []
@@ -58,9 +59,10 @@ class Model:
 
     def top(self, texts: list[str], depth: int = _DEPTH) -> tuple[np.ndarray, np.ndarray]:
         """(passage numbers, scores) of the best of the corpus for each question."""
-        with torch.no_grad():
-            scores, places = (self.questions(texts) @ self.vectors.T).topk(min(depth, len(self.numbers)), dim=1)
-        return self.numbers[places.numpy()], scores.numpy()
+        size = min(depth, len(self.numbers))
+        found = [(part @ self.vectors.T).topk(size, dim=1) for part in self.questions(texts).split(_TOGETHER)]
+        places = torch.cat([one.indices for one in found]).cpu().numpy()
+        return self.numbers[places], torch.cat([one.values for one in found]).cpu().numpy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Judge:
         for number in range(len(self.texts)):
             retrieval.append(self._first(number, [model.corpus.context(n).text for n in numbers[number].tolist()]))
             rows = [places[name] for name in self.bm25[number]]
-            scores = (model.vectors[rows] @ asked[number]).numpy()
+            scores = (model.vectors[rows] @ asked[number]).cpu().numpy()
             order = [int(model.numbers[rows[place]]) for place in np.argsort(-scores, kind="stable")]
             reranking.append(self._first(number, [model.corpus.context(n).text for n in order]))
         return Ranks(np.array(retrieval), np.array(reranking))

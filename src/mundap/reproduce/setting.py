@@ -16,15 +16,16 @@ from mundap.index.gold import find_gold
 from mundap.index.index import Index
 from mundap.models import checkpoint, layouts
 from mundap.questions import match_for
-from mundap.records import Context, Example, Passage, Question
+from mundap.records import Example, Passage, Question
 from mundap.reproduce import Scale, Task, Tell
 from mundap.text.answers import Mode, has_answer
-from mundap.text.overlap import containment, shingles
 from mundap.training import formats
+from mundap.training.negatives import Counts, Miner
 
 _LOOKED_AT = 8  # examples of the file for each one wanted
-_RANDOM = 4  # negatives drawn from the corpus for each question
+_BM25, _RANDOM = 20, 8  # negatives of each question
 _SAME = 0.8
+_TOGETHER = 256  # questions searched for at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Setting:
         start: The shallow network to start from.
         test: Held-back questions.
         match: How answers are looked for.
+        passages: In the corpus.
+        questions: To train on.
     """
 
     index: Path
@@ -44,6 +47,8 @@ class Setting:
     start: Path
     test: list[Question]
     match: Mode
+    passages: int
+    questions: int
 
 
 def prepare(task: Task, tell: Tell) -> Setting:
@@ -71,7 +76,10 @@ def prepare(task: Task, tell: Tell) -> Setting:
     rows = [json.loads(line) for line in chosen.read_text("utf-8").splitlines()]
     kept = [Question(row["id"], row["question"], tuple(row["answers"])) for row in rows]
     _shallow(task.start, task.scale, folder / "start")
-    return Setting(folder / "index", folder / "examples.jsonl", folder / "start", kept, match)
+    with (folder / "examples.jsonl").open("rb") as lines:
+        examples = sum(1 for _ in lines)
+    size = len(Index(folder / "index"))
+    return Setting(folder / "index", folder / "examples.jsonl", folder / "start", kept, match, size, examples)
 
 
 def _answerable(test: list[Question], pool: Index, match: Mode) -> list[tuple[Question, list[Passage]]]:
@@ -107,9 +115,15 @@ def _choose(task: Task, pool: Index, held: list[tuple[Question, list[Passage]]],
         for number, (text, title) in enumerate(passages.items()):
             file.write(json_bytes({"_id": f"p{number}", "title": title, "text": text}) + b"\n")
     index = Index.build([folder / "corpus.jsonl"], folder / "index", model="none")
+    # Negatives of all kinds come from this corpus: else some would be easier for never being met again.
+    miner = Miner(index, Counts(bm25=_BM25, random=_RANDOM), match, _SAME, seed=0)
     with formats.writing(folder / "examples.jsonl", "dpr-jsonl") as write:
-        for example in examples:
-            write(replace(example, negatives=_random(index, example, match)))
+        for start in range(0, len(examples), _TOGETHER):
+            some = examples[start : start + _TOGETHER]
+            mined = miner.mine([one.question for one in some], [one.positives for one in some])
+            for example, (hard, others) in zip(some, mined, strict=True):
+                if hard and others:
+                    write(replace(example, hard=hard, negatives=others))
     with replacing(folder / "test.jsonl") as file:
         for question, _ in held:
             row: dict[str, Any] = {"id": question.id, "question": question.text, "answers": list(question.answers)}
@@ -129,18 +143,6 @@ def _examples(task: Task, held_back: set[str]) -> list[Example]:
 
 def _plain(text: str) -> str:
     return " ".join(text.lower().split())
-
-
-def _random(index: Index, example: Example, match: Mode) -> tuple[Context, ...]:
-    right = [shingles(one.text) for one in example.positives]
-    drawn = index.sample(3 * _RANDOM, f"random {example.question.text}")
-    wrong = [
-        Context(one.id, one.title, one.text)
-        for one in drawn
-        if not _has(one, example.question, match)
-        and all(containment(shingles(one.text), other) < _SAME for other in right)
-    ]
-    return tuple(wrong[:_RANDOM])
 
 
 def _renew(part: Any, spread: float) -> None:
