@@ -12,7 +12,7 @@ MINILM = $(shell $(BIN)/python -c "import importlib.metadata as m; print(next(f.
 
 help:
 	@echo "make demo       set up, index the example encyclopaedia and ask it questions"
-	@echo "make test       set up and run the tests (about 6 minutes)"
+	@echo "make test       set up and run the tests (some minutes)"
 	@echo "make test-slow  the tests that take longer as well"
 	@echo "make lint       ruff, mypy and hadolint"
 	@echo "make bench      the benchmarks, side by side with the best peers"

@@ -6,7 +6,7 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,18 +155,25 @@ def write_fp32(
     onnx.checker.check_model(onnx.load(str(path), load_external_data=False))
 
 
-def write_int8(source: Path, path: Path) -> None:
+def write_int8(source: Path, path: Path, exact: Callable[[str], bool] = lambda node: False) -> None:
     """Dynamic int8: weights in seven bits, a scale for every column.
 
     Eight bits overflow the 16-bit sums of processors without VNNI, and give other vectors there than on those
     that have it; seven never do, so an index can move between machines.
+
+    Args:
+        source: The graph in fp32.
+        path: The one to write.
+        exact: Which nodes, by name, stay as they are.
     """
+    nodes = [node.name for node in onnx.load(str(source), load_external_data=False).graph.node]
     quantize_dynamic(
         str(source),
         str(path),
         weight_type=QuantType.QInt8,
         per_channel=True,
         reduce_range=True,
+        nodes_to_exclude=[name for name in nodes if exact(name)],
         extra_options={"DefaultTensorType": _FLOAT},
     )
 
