@@ -163,7 +163,7 @@ def _curves(model: Model, texts: list[str]) -> dict[str, list[tuple[int, float]]
 
 
 def _map(model: Model, example: Example, kinds: Mapping[str, list[Context]]) -> list[tuple[str, float, float]]:
-    from sklearn.manifold import TSNE  # type: ignore[import-untyped]
+    from sklearn.manifold import TSNE
 
     labels = ["question"] + ["positive"] * len(example.positives)
     contexts = list(example.positives)
