@@ -190,7 +190,7 @@ def run_watched(folder, kill_at=None):
 
 def test_the_synchronous_mode_repeats_itself_also_after_kill(files, pool, tmp_path):  # noqa: F811
     curves = []
-    for name, kill in (("one", None), ("two", None), ("killed", 13)):
+    for name, kill in (("whole", None), ("killed", 13)):
         folder = tmp_path / name
         folder.mkdir()
         chosen = recipe(files, pool, folder / "out", steps=18, refresh=5, own=3, synchronous=True, dropout=0.1,
@@ -201,10 +201,10 @@ def test_the_synchronous_mode_repeats_itself_also_after_kill(files, pool, tmp_pa
         assert run_watched(folder) == 0
         curves.append(log_of(folder / "out"))
     assert curves[0] == curves[1]
-    assert curves[0] == curves[2]
     assert [age for _, _, age in curves[0]] == [None] * 3 + [0, 1, 2, 3, 4] * 3
 
 
+@pytest.mark.slow
 def test_two_processes_of_torchrun_share_rounds_and_batches(files, pool, tmp_path):  # noqa: F811
     curves = []
     for name, processes in (("one", 0), ("two", 2)):
