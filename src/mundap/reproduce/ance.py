@@ -18,7 +18,7 @@ import numpy as np
 from mundap.disk import json_bytes, write_atomic
 from mundap.evaluation.significance import compare
 from mundap.reproduce import Task, Tell
-from mundap.reproduce.ranking import Judge, Model, Ranks
+from mundap.reproduce.ranking import Judge, Model, Ranks, by_question
 from mundap.reproduce.setting import Setting, prepare
 from mundap.training import retriever
 from mundap.training.ance import trainer
@@ -218,11 +218,4 @@ def _verdict(arms: Mapping[str, Any], against: Mapping[str, Any]) -> str:
 
 def _values(runs: list[Ranks], task: str, figure: str) -> np.ndarray:
     """One value a question, the mean over seeds: questions are the sample, not runs."""
-    rows = []
-    for one in runs:
-        ranks = getattr(one, task)
-        if figure == "mrr10":
-            rows.append(np.where((ranks > 0) & (ranks <= 10), 1 / np.maximum(ranks, 1), 0.0))
-        else:
-            rows.append(((ranks > 0) & (ranks <= int(figure.removeprefix("top")))).astype(float))
-    return np.asarray(np.mean(rows, 0))
+    return np.asarray(np.mean([by_question(getattr(one, task), figure) for one in runs], 0))

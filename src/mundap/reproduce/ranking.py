@@ -79,9 +79,15 @@ class Ranks:
 
 def measured(ranks: np.ndarray) -> dict[str, float]:
     """Top-k accuracy in percent and MRR@10."""
-    values = {f"top{k}": 100 * float(np.mean((ranks > 0) & (ranks <= k))) for k in CUTS}
-    within = (ranks > 0) & (ranks <= 10)
-    return values | {"mrr10": float(np.mean(np.where(within, 1 / np.maximum(ranks, 1), 0.0)))}
+    values = {f"top{k}": 100 * float(np.mean(by_question(ranks, f"top{k}"))) for k in CUTS}
+    return values | {"mrr10": float(np.mean(by_question(ranks, "mrr10")))}
+
+
+def by_question(ranks: np.ndarray, figure: str) -> np.ndarray:
+    """One value a question, from 0 to 1."""
+    if figure == "mrr10":
+        return np.where((ranks > 0) & (ranks <= 10), 1 / np.maximum(ranks, 1), 0.0)
+    return ((ranks > 0) & (ranks <= int(figure.removeprefix("top")))).astype(float)
 
 
 class Judge:
