@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_MOST_REASONS = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -254,3 +256,26 @@ class Skipped:
     def as_dict(self) -> dict[str, str]:
         """The record as it stands in `--json` output."""
         return {"source": self.source, "reason": self.reason}
+
+
+@dataclass(slots=True)
+class Skipping:
+    """A report of work that passes over what cannot be read.
+
+    Attributes:
+        skipped: What that was; of more than a thousand, the first thousand.
+        skipped_count: How many in all.
+    """
+
+    skipped: list[Skipped] = field(default_factory=list, kw_only=True)
+    skipped_count: int = field(default=0, kw_only=True)
+
+    def skip(self, skipped: Skipped) -> None:
+        """Note something unreadable."""
+        self.skipped_count += 1
+        if len(self.skipped) < _MOST_REASONS:
+            self.skipped.append(skipped)
+
+    def skipped_as_dict(self) -> dict[str, Any]:
+        """This part of `--json` output."""
+        return {"skipped": [one.as_dict() for one in self.skipped], "skipped_count": self.skipped_count}

@@ -77,9 +77,9 @@ SLOWLY = """
 import sys, time
 from pathlib import Path
 from mundap.documents.wikipedia import dump
-from mundap.index import build, writer
+from mundap.index import build, ingest, writer
 
-dump._PACKED_CHUNK, writer.CHECKPOINT_SECONDS, build._BATCH = 1000, 0.1, 3
+dump._PACKED_CHUNK, writer.CHECKPOINT_SECONDS, ingest._BATCH = 1000, 0.1, 3
 options = build.Options(model="none")
 build.build([sys.argv[1]], Path(sys.argv[2]), options, watch=lambda now: time.sleep(0.02))
 """

@@ -8,7 +8,8 @@ import pytest
 from mundap import reproduce
 from mundap.errors import UsageError
 from mundap.reproduce import Scale, Task
-from tests.training.test_ance import pool  # noqa: F401
+from tests.training.ance.conftest import pool  # noqa: F401
+from tests.training.conftest import one_thread  # noqa: F401
 from tests.training.test_retriever import files  # noqa: F401
 
 torch = pytest.importorskip("torch")
@@ -23,15 +24,15 @@ def task(files, pool, tmp_path_factory):  # noqa: F811
     rows = [{"question": one["question"] + " then", "answers": one["answers"]} for one in examples]
     (folder / "test.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     scale = Scale(30, 10, 120, 3, 2, 1, 8, 32, 2, 2)
-    return Task(pool, files / "a.jsonl", folder / "test.jsonl", files / "start", folder / "out", scale)
+    return Task(pool, files / "a.jsonl", folder / "test.jsonl", files / "start", folder / "out", scale, in_batch=True)
 
 
 def test_the_experiment_runs_and_goes_on(task):
-    from mundap.reproduce.ance import ARMS
+    from mundap.reproduce.ance import arms
 
     told = []
     found = reproduce.run("ance", task, told.append)
-    assert set(found["arms"]) == {"BM25 (no training)", "start", *ARMS}
+    assert set(found["arms"]) == {"BM25 (no training)", "start", *arms(task)}
     for figures in found["arms"].values():
         values = [figures["retrieval"][name]["mean"] for name in ("top1", "top5", "top20", "top100")]
         assert values == sorted(values)
@@ -45,6 +46,8 @@ def test_the_experiment_runs_and_goes_on(task):
     page = (task.out / "report.html").read_text()
     assert page.count("<svg") == 6
     assert "http" not in page
+    assert "With the batch's negatives as well, ANCE is" in found["verdict"]
+    assert set(found["against"]["warm-up -> ANCE + in-batch"]) == set(found["arms"]) - {"warm-up -> ANCE + in-batch"}
     before = {path: path.stat().st_mtime_ns for path in (task.out / "ranks").iterdir()}
     again = reproduce.run("ance", task)
     assert again == found

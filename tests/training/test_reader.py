@@ -26,15 +26,6 @@ pytestmark = pytest.mark.torch
 COMMON, ANSWERS = "abcdefghijklm", ("x", "y z", "zz")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Models this small are only slowed down by threads, and sums come out the same in every process."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def example(number, chance):
     """A question about a passage in which the answer, letters found nowhere else, stands once or twice."""
 
@@ -312,6 +303,25 @@ def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
         curves.append(log_of(folder / "out"))
     assert len(curves[0]) == 8 + 1 + 2
     assert curves[0] == curves[1]
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun_train_as_one(files, tmp_path):
+    curves = []
+    for name, tool in (("one", []), ("two", ["torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m"])):
+        folder = tmp_path / name
+        folder.mkdir()
+        chosen = recipe(files, folder / "out", dropout=0.0, steps=6, validate=3)
+        (folder / "recipe.toml").write_text(recipes.dump(chosen))
+        command = [sys.executable, "-m", *tool, "mundap", "train", "reader", str(folder / "recipe.toml")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        curves.append(log_of(folder / "out"))
+    for (step, loss, dev), (step2, loss2, dev2) in zip(*curves, strict=True):
+        assert step == step2
+        assert loss == (None if loss2 is None else pytest.approx(loss2, rel=1e-4))
+        if dev is not None:
+            assert dev["all"] == pytest.approx(dev2["all"], rel=1e-3)
 
 
 def test_a_run_of_an_older_version_goes_on(files, tmp_path):

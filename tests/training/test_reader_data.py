@@ -11,11 +11,11 @@ from mundap.records import Context, Example, Question
 from mundap.text.answers import find_answers, has_answer
 from mundap.training.formats import writing
 from mundap.training.recipe import DataSet
-from tests.training.test_reader import COMMON, example, files, gradients, loaded, make_learner, one_thread, recipe
+from tests.training.test_reader import COMMON, example, files, gradients, loaded, make_learner, recipe
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
-__all__ = ["files", "one_thread"]  # fixtures
+__all__ = ["files"]  # fixtures
 
 
 @pytest.fixture(scope="module")

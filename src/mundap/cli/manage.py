@@ -97,6 +97,8 @@ def info(index_path: str | None, as_json: bool) -> None:
     cut = f"{settings['words']} words, overlap {settings['overlap']}" + (
         ", by sentence" if settings["sentences"] else ""
     )
+    if settings["chunks"]:
+        cut += f", at most {settings['chunks']} of a document"
     click.echo(f"{'passages of':>11}  {cut}")
 
 

@@ -15,6 +15,8 @@ from mundap.cli import shared
 @click.option("--start", metavar="DIR", help="The checkpoint to start from.")
 @click.option("--scale", default="small", show_default=True, type=click.Choice(["tiny", "small"]),
               help="tiny shows that it runs; small is for two cores and an hour.")  # fmt: skip
+@click.option("--in-batch", is_flag=True, help="After the warm-up, try BM25's and ANCE's negatives together with the "
+              "batch's too: a fifth more runs.")  # fmt: skip
 @click.option("-o", "--out", metavar="DIR", help="Where everything goes.")
 @shared.JSON
 def reproduce(
@@ -24,6 +26,7 @@ def reproduce(
     test_path: str | None,
     start: str | None,
     scale: str,
+    in_batch: bool,
     out: str | None,
     as_json: bool,
 ) -> None:
@@ -46,9 +49,8 @@ def reproduce(
         return
     if not (train_path and test_path and start and out):
         raise UsageError("give --train, --test, --start and --out")
-    task = experiments.Task(
-        locate.to_read(index_path), Path(train_path), Path(test_path), Path(start), Path(out), experiments.SCALES[scale]
-    )
+    paths = (locate.to_read(index_path), Path(train_path), Path(test_path), Path(start), Path(out))
+    task = experiments.Task(*paths, experiments.SCALES[scale], in_batch)
     found = experiments.run(name, task, lambda line: click.echo(line, err=True))
     if as_json:
         shared.print_json(found)

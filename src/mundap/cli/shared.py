@@ -11,8 +11,8 @@ import click
 from mundap.records import Skipped
 
 if TYPE_CHECKING:
-    from mundap.index.build import Progress, Report, Watcher
     from mundap.index.corpus import Filters
+    from mundap.index.ingest import Progress, Report, Watcher
     from mundap.models.reader import Reader
 
 T = TypeVar("T")

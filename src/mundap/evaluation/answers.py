@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from mundap.evaluation.predictions import plain, read_predictions
 from mundap.evaluation.runs import read_run
 from mundap.index.index import Index
 from mundap.models.folder import READER, is_foreign
-from mundap.models.reader import Reader
-from mundap.reader.ask import choose, scores
+from mundap.models.reader import Reader, Scored
+from mundap.reader.ask import choose
 from mundap.records import Answer, Context, Hit, Passage, Question, Skipped
 from mundap.text.answers import Mode, has_answer
 from mundap.text.judge import judge
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
 CUTS = (1, 5, 10)
+_TOGETHER = 32  # questions read at a time
 _UNANSWERABLE = "marked as unanswerable"  # by SQuAD 2.0, says `mundap.questions`
 
 
@@ -215,6 +217,32 @@ def _score(asked: Sequence[Question], path: str, found: Measured) -> None:
     found.doubt(missing, "questions have no prediction: they count as wrong")
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be read for a question.
+
+    Attributes:
+        question: What is asked.
+        hits: What was found, best first.
+        right: Which of those have the answer.
+        deepest: How many are read.
+        others: Those read when no document with the answer is to be had.
+    """
+
+    question: Question
+    hits: list[Hit]
+    right: list[bool]
+    deepest: int
+    others: list[int]
+
+    @property
+    def needed(self) -> list[int]:
+        return sorted({*range(min(self.deepest, len(self.hits))), *self.others})
+
+    def texts(self) -> list[tuple[str, str]]:
+        return [(self.hits[n].passage.title, self.hits[n].passage.text) for n in self.needed]
+
+
 class _Reading:
     """Answers made here."""
 
@@ -226,21 +254,32 @@ class _Reading:
         found.threshold = self._reader.config.threshold
         self._cuts = tuple(sorted(set(task.cuts or CUTS)))
         self._open = bool(task.index or task.run)
+        self._without = self._foreign = 0
 
     def all(self, asked: Sequence[Question], counted: Counted) -> None:
-        without = foreign = 0
-        for question, hits in counted(self._passages(asked), "reading", len(asked)):
-            if is_foreign(question.text, self._reader.config.scripts):  # `mundap ask` reads nothing then
-                foreign += 1
-                hits = []
-            without += not hits
-            self._found.outcomes.append(
-                self._outcome(question, hits)
-                if hits
-                else Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing())
-            )
-        self._found.doubt(without - foreign, "questions have no passage to read: they count as wrong")
-        self._found.doubt(foreign, "questions are in a writing that the reader does not know: they count as wrong")
+        self._found.outcomes += counted(self._outcomes(asked), "reading", len(asked))
+        self._found.doubt(self._without, "questions have no passage to read: they count as wrong")
+        self._found.doubt(
+            self._foreign, "questions are in a writing that the reader does not know: they count as wrong"
+        )
+
+    def _outcomes(self, asked: Sequence[Question]) -> Iterator[Outcome]:
+        for start in range(0, len(asked), _TOGETHER):
+            some = [self._plan(question, hits) for question, hits in self._passages(asked[start : start + _TOGETHER])]
+            read = self._reader.read_batch([(one.question.text, one.texts()) for one in some])
+            for plan, scored in zip(some, read, strict=True):
+                yield self._outcome(plan, dict(zip(plan.needed, scored, strict=True)))
+
+    def _plan(self, question: Question, hits: list[Hit]) -> "_Plan":
+        if is_foreign(question.text, self._reader.config.scripts):  # `mundap ask` reads nothing then
+            self._foreign += 1
+            hits = []
+        elif not hits:
+            self._without += 1
+        right = [has_answer(hit.passage.text, question.answers, self._found.match) for hit in hits]
+        gone = {hit.passage.document for hit, has in zip(hits, right, strict=True) if has}
+        kept = [number for number, hit in enumerate(hits) if hit.passage.document not in gone]
+        return _Plan(question, hits, right, self._cuts[-1], kept[: self._cuts[-1]] if self._task.removed else [])
 
     def _nothing(self) -> tuple[dict[int, float], dict[int, bool]]:
         cuts = self._cuts if self._open else ()
@@ -250,26 +289,28 @@ class _Reading:
         # Enough for as many again when those with the answer are taken away.
         size = 3 * self._cuts[-1] if self._task.removed else self._cuts[-1]
         if self._task.run:
-            known = {plain(result.question.text): result.contexts for result in read_run(self._task.run)}
             for question in asked:
-                contexts = known.get(plain(question.text), ())
+                contexts = self._known.get(plain(question.text), ())
                 yield question, [_as_hit(one, place) for place, one in enumerate(contexts[:size], 1)]
         elif self._task.index:
-            index = Index(self._task.index)
-            for question in asked:
-                yield question, index.search(question.text, size, self._task.mode)
+            found = self._index.search_batch([question.text for question in asked], size, self._task.mode)
+            yield from zip(asked, found, strict=True)
         else:
             for question in asked:
                 yield question, [_as_hit(one, 1) for one in question.gold[:1] if one.text.strip()]
 
-    def _outcome(self, question: Question, hits: list[Hit]) -> Outcome:
-        match, deepest = self._found.match, self._cuts[-1]
-        right = [has_answer(hit.passage.text, question.answers, match) for hit in hits]
-        gone = {hit.passage.document for hit, has in zip(hits, right, strict=True) if has}
-        kept = [number for number, hit in enumerate(hits) if hit.passage.document not in gone]
-        others = kept[:deepest] if self._task.removed else []
-        needed = sorted({*range(min(deepest, len(hits))), *others})
-        read = dict(zip(needed, scores(self._reader, question.text, [hits[n] for n in needed]), strict=True))
+    @cached_property
+    def _index(self) -> Index:
+        return Index(self._task.index)
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[Context, ...]]:
+        return {plain(result.question.text): result.contexts for result in read_run(str(self._task.run))}
+
+    def _outcome(self, plan: "_Plan", read: Mapping[int, list[Scored]]) -> Outcome:
+        question, hits, match = plan.question, plan.hits, self._found.match
+        if not hits:
+            return Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing())
 
         def best(numbers: Sequence[int]) -> Answer | None:
             found = choose(self._reader, [hits[n] for n in numbers], [read[n] for n in numbers])
@@ -289,8 +330,8 @@ class _Reading:
             answer.confidence if answer else 0.0,
             answer.features if answer else (0.0,) * 3,
             by_cut if self._open else {},
-            {k: any(right[:k]) for k in self._cuts} if self._open else {},
-            best(others) if others else None,
+            {k: any(plan.right[:k]) for k in self._cuts} if self._open else {},
+            best(plan.others) if plan.others else None,
         )
 
 

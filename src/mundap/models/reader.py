@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,13 +59,13 @@ class Reader:
 
     def read(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Scored]]:
         """For each (title, text) its windows with their scores. What else is read does not change them."""
-        rows = self._windows.of(question, passages)
-        flat = self._workers.each(self._score, [window for row in rows for window in row])
-        found, start = [], 0
-        for row in rows:
-            found.append(flat[start : start + len(row)])
-            start += len(row)
-        return found
+        return self.read_batch([(question, passages)])[0]
+
+    def read_batch(self, asked: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> list[list[list[Scored]]]:
+        """The same for several questions with their passages, so that all cores are busy where each has only one."""
+        rows = [self._windows.of(question, passages) for question, passages in asked]
+        flat = iter(self._workers.each(self._score, [one for row in rows for windows in row for one in windows]))
+        return [[list(islice(flat, len(windows))) for windows in row] for row in rows]
 
     def _score(self, window: Window) -> Scored:
         inputs = {"input_ids": np.array([window.ids], np.int64)}

@@ -66,6 +66,7 @@ class Task:
         start: A checkpoint.
         out: Where everything goes; an experiment that was stopped goes on there.
         scale: How large.
+        in_batch: After the warm-up, also BM25's and ANCE's negatives together with the batch's.
     """
 
     index: Path
@@ -74,6 +75,7 @@ class Task:
     start: Path
     out: Path
     scale: Scale
+    in_batch: bool = False
 
 
 def run(name: str, task: Task, tell: Tell = lambda line: None) -> dict[str, Any]:

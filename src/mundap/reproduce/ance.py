@@ -2,7 +2,8 @@
 
 From one shallow start, each for twice as many steps: random negatives, those of the batch (NCE), BM25's, and DPR's
 mixture. And from one warm-up with BM25's negatives, each for as many steps again: random, NCE, BM25's with random
-ones, and ANCE.
+ones, and ANCE; if wanted, also BM25's and ANCE's together with those of the batch, which tells what a negative is
+worth from how many there are.
 """
 
 import itertools
@@ -28,6 +29,8 @@ from mundap.training.recipe import AnceRecipe, DataSet, Recipe
 
 WARM = "warm-up (BM25)"
 ANCE = "warm-up -> ANCE"
+DPR_AFTER = "warm-up -> BM25 + in-batch"
+ANCE_IN_BATCH = "warm-up -> ANCE + in-batch"
 _ALONE: Mapping[str, dict[str, Any]] = {
     "random": {"in_batch": False, "hard": 0, "random": 1},
     "NCE (in-batch)": {"in_batch": True, "hard": 0, "random": 0},
@@ -38,9 +41,10 @@ _AFTER: Mapping[str, dict[str, Any]] = {
     "warm-up -> random": _ALONE["random"],
     "warm-up -> NCE": _ALONE["NCE (in-batch)"],
     "warm-up -> BM25 + random": {"in_batch": False, "hard": 1, "random": 1},
-    ANCE: {"in_batch": False, "hard": 1, "random": 0},
+    ANCE: _ALONE["BM25"],
+    DPR_AFTER: _ALONE["DPR (BM25 + in-batch)"],
+    ANCE_IN_BATCH: _ALONE["DPR (BM25 + in-batch)"],
 }
-ARMS = (WARM, *_ALONE, *_AFTER)
 _SURE = 0.05
 
 
@@ -54,12 +58,12 @@ def run(task: Task, tell: Tell) -> dict[str, Any]:
         "BM25 (no training)": [judge.bm25_ranks()],
         "start": [_ranked(task, setting, judge, setting.start, "start")],
     }
-    ranks |= {arm: [] for arm in ARMS}
+    ranks |= {arm: [] for arm in arms(task)}
     for seed in range(task.scale.seeds):
-        for arm in ARMS:
+        for arm in arms(task):
             tell(f"seed {seed + 1} of {task.scale.seeds}: {arm}")
             ranks[arm].append(_ranked(task, setting, judge, _trained(task, setting, arm, seed), f"{_name(arm)}-{seed}"))
-    against = _against(ranks)
+    against = {ours: _against(ranks, ours) for ours in (ANCE, ANCE_IN_BATCH) if ours in ranks}
     found: dict[str, Any] = {
         "questions": len(setting.test),
         "training_questions": setting.questions,
@@ -78,6 +82,11 @@ def run(task: Task, tell: Tell) -> dict[str, Any]:
     write_atomic(task.out / "results.json", json_bytes(found | {"evidence": seen.numbers()}))
     write_atomic(task.out / "report.html", page.report(task, found, seen).encode())
     return found | {"report": str(task.out / "report.html")}
+
+
+def arms(task: Task) -> list[str]:
+    """All kinds of training that are compared."""
+    return [arm for arm in (WARM, *_ALONE, *_AFTER) if task.in_batch or arm not in (DPR_AFTER, ANCE_IN_BATCH)]
 
 
 def _recipe(task: Task, setting: Setting, seed: int) -> AnceRecipe:
@@ -112,8 +121,8 @@ def _trained(task: Task, setting: Setting, arm: str, seed: int) -> Path:
         whole = replace(whole, steps=2 * task.scale.steps)
     elif arm in _AFTER:
         whole = replace(whole, start=str(_folder(task, WARM, seed) / "model"))
-    if arm == ANCE:
-        trainer.train(replace(whole, **_AFTER[ANCE]))
+    if arm in (ANCE, ANCE_IN_BATCH):
+        trainer.train(replace(whole, **_AFTER[arm]))
     else:
         retriever.train(_plain(whole, **{**_ALONE, **_AFTER, WARM: _ALONE["BM25"]}[arm]))
     return out / "model"
@@ -170,15 +179,15 @@ def _interval(values: list[float]) -> dict[str, Any]:
     return {"mean": round(mean, 4), "half_width": round(half, 4), "runs": [round(value, 4) for value in values]}
 
 
-def _against(ranks: Mapping[str, list[Ranks]]) -> dict[str, Any]:
-    """ANCE less each other arm, question by question; p is corrected for the number of arms."""
-    arms = [arm for arm in ranks if arm != ANCE]
-    found: dict[str, Any] = {arm: {"retrieval": {}, "reranking": {}} for arm in arms}
+def _against(ranks: Mapping[str, list[Ranks]], ours: str) -> dict[str, Any]:
+    """One arm less each of the others, question by question; p is corrected for their number."""
+    others = [arm for arm in ranks if arm != ours]
+    found: dict[str, Any] = {arm: {"retrieval": {}, "reranking": {}} for arm in others}
     for kind in ("retrieval", "reranking"):
         for figure in ("top1", "top20", "mrr10"):
-            ours = _values(ranks[ANCE], kind, figure)
-            between = [compare(_values(ranks[arm], kind, figure), ours) for arm in arms]
-            for arm, one, p in zip(arms, between, _holm([one.p for one in between]), strict=True):
+            values = _values(ranks[ours], kind, figure)
+            between = [compare(_values(ranks[arm], kind, figure), values) for arm in others]
+            for arm, one, p in zip(others, between, _holm([one.p for one in between]), strict=True):
                 scale = 1 if figure == "mrr10" else 100
                 found[arm][kind][figure] = one.as_dict(scale) | {"p_holm": float(f"{p:.3g}")}
     return found
@@ -194,26 +203,28 @@ def _holm(chances: list[float]) -> list[float]:
     return result
 
 
-def _verdict(arms: Mapping[str, Any], against: Mapping[str, Any]) -> str:
+def _verdict(table: Mapping[str, Any], against: Mapping[str, Any]) -> str:
     """What came out, in a sentence or two."""
+    standing = {ours: _standing(rows) for ours, rows in against.items()}
+    order = [ANCE, "DPR (BM25 + in-batch)", "BM25", "random"]
+    means = [table[arm]["retrieval"]["mrr10"]["mean"] for arm in order]
+    met = all(one > other for one, other in itertools.pairwise(means))
+    return (
+        f"By MRR@10 of retrieval, ANCE is {standing[ANCE]} (p < .05, corrected by Holm). The paper's order, ANCE "
+        f"before DPR before BM25's negatives before random ones, {'is' if met else 'is not'} met by the means."
+    ) + (f" With the batch's negatives as well, ANCE is {standing[ANCE_IN_BATCH]}." if len(standing) > 1 else "")
+
+
+def _standing(against: Mapping[str, Any]) -> str:
+    """Which arms one is better and worse than."""
     better: list[str] = []
     worse: list[str] = []
     even: list[str] = []
-    for arm in (*_ALONE, *(name for name in _AFTER if name != ANCE)):
+    for arm in (arm for arm in (*_ALONE, *_AFTER) if arm in against):
         one = against[arm]["retrieval"]["mrr10"]
         (even if one["p_holm"] >= _SURE else better if one["difference"] > 0 else worse).append(arm)
-    parts = [
-        f"{words} {', '.join(names)}"
-        for words, names in (("better than", better), ("worse than", worse), ("not to be told from", even))
-        if names
-    ]
-    order = [ANCE, "DPR (BM25 + in-batch)", "BM25", "random"]
-    means = [arms[arm]["retrieval"]["mrr10"]["mean"] for arm in order]
-    met = all(one > other for one, other in itertools.pairwise(means))
-    return (
-        f"By MRR@10 of retrieval, ANCE is {'; '.join(parts)} (p < .05, corrected by Holm). The paper's order, ANCE "
-        f"before DPR before BM25's negatives before random ones, {'is' if met else 'is not'} met by the means."
-    )
+    words = (("better than", better), ("worse than", worse), ("not to be told from", even))
+    return "; ".join(f"{word} {', '.join(names)}" for word, names in words if names)
 
 
 def _values(runs: list[Ranks], task: str, figure: str) -> np.ndarray:

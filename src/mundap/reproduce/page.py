@@ -31,7 +31,9 @@ def report(task: Task, found: dict[str, Any], seen: Evidence) -> str:
     ):
         parts.append(f"<h2>{title}</h2><div class=wide>{_table(found['arms'], kind)}</div>")
     parts.append("<p class=dim>Mean over the seeds ± half of the 95 % interval (Student's t). Top-k in percent.</p>")
-    parts.append(f"<h2>ANCE less each of the others</h2><div class=wide>{_differences(found['against'])}</div>")
+    for ours, against in found["against"].items():
+        name = html.escape(ours)
+        parts.append(f"<h2>{name}, less each of the others</h2><div class=wide>{_differences(against)}</div>")
     parts.append(
         "<p class=dim>Over questions, their values averaged over the seeds: difference, 95 % interval (bootstrap), "
         "p (randomisation test, Holm's correction for the number of rows). Points of percent, but for MRR@10.</p>"
@@ -93,7 +95,7 @@ def _differences(against: dict[str, Any]) -> str:
             span = f"[{low:+.3g}, {high:+.3g}] p {one['p_holm']:.2g}"
             cells.append(f"<td{sure}>{one['difference']:+.3g} <small>{span}</small></td>")
         rows.append(f"<tr><td>{html.escape(arm)}</td>{''.join(cells)}</tr>")
-    return f"<table><tr><th>ANCE less</th>{head}</tr>{''.join(rows)}</table>"
+    return f"<table><tr><th>less</th>{head}</tr>{''.join(rows)}</table>"
 
 
 def _kinds(kinds: dict[str, dict[str, float]]) -> str:

@@ -59,7 +59,7 @@ def prepare(task: Task, tell: Tell) -> Setting:
     """
     folder = task.out / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {name: str(value) for name, value in asdict(task).items() if name != "out"}
+    facts = {name: str(value) for name, value in asdict(task).items() if name not in ("out", "in_batch")}
     known = folder / "task.json"
     if known.exists() and json.loads(known.read_text("utf-8")) != json.loads(json_bytes(facts)):
         raise UsageError(f"{task.out} holds an experiment with other data or another scale. Choose another -o.")

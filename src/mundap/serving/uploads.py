@@ -18,7 +18,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from mundap.errors import MundapError, UsageError
-from mundap.index.build import UPLOAD
+from mundap.index.ingest import UPLOAD
 from mundap.serving import schema
 from mundap.serving.ask import ThisEngine, WhichIndex
 from mundap.serving.engine import Engine

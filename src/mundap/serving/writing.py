@@ -182,13 +182,14 @@ def _main() -> None:
 def _done(job: Job, tell: Any) -> dict[str, Any]:
     from mundap.documents import SourceFile
     from mundap.index import build
+    from mundap.index.ingest import Progress
 
     if job.delete:
         report = build.delete(Path(job.index), [job.delete])
     else:
         last = 0.0
 
-        def watch(now: build.Progress) -> None:
+        def watch(now: Progress) -> None:
             nonlocal last
             if time.monotonic() - last >= _PROGRESS_SECONDS:
                 last = time.monotonic()

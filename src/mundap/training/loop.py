@@ -183,7 +183,8 @@ class _Loop:
         self.model.to(processes.device).train()
         self.steps = self._planned()
         self.learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(_groups(self.model, recipe.weight_decay), lr=recipe.rate, eps=1e-8)
+        groups = _groups(self.model, recipe.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=recipe.rate, eps=1e-8, fused=True)
         self.scaler = torch.amp.GradScaler("cuda") if recipe.precision == "fp16" else None
         self.done = Trained(str(self.out / "model"))
         self.best = -math.inf

@@ -22,23 +22,20 @@ from mundap.documents.wikipedia.dump import chunks, head
 from mundap.documents.wikipedia.passages import Cut
 from mundap.documents.wikipedia.work import Task, run
 from mundap.errors import MundapError, UsageError
-from mundap.records import Skipped
+from mundap.records import Skipped, Skipping
 from mundap.version import __version__
 
 _HEADER = b"id\ttext\ttitle\n"
-_MOST_REASONS = 1000
 _CHECKPOINT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Report:
+class Report(Skipping):
     """What was made of the dumps.
 
     Attributes:
         counts: See `Found`.
         passages: How many were written.
-        skipped: What could not be read; of more than a thousand, the first thousand.
-        skipped_count: How many that is in all.
         resumed: Whether an earlier run had begun it.
         seconds: How long this run took.
         rate: Pages a second in this run.
@@ -46,17 +43,9 @@ class Report:
 
     counts: Counter[str] = field(default_factory=Counter)
     passages: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    skipped_count: int = 0
     resumed: bool = False
     seconds: float = 0.0
     rate: float = 0.0
-
-    def skip(self, skipped: Skipped) -> None:
-        """Note something unreadable."""
-        self.skipped_count += 1
-        if len(self.skipped) < _MOST_REASONS:
-            self.skipped.append(skipped)
 
     def as_dict(self) -> dict[str, Any]:
         """The report as it stands in `--json` output."""
@@ -66,8 +55,7 @@ class Report:
             "resumed": self.resumed,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(self.rate, 1),
-            "skipped": [one.as_dict() for one in self.skipped],
-            "skipped_count": self.skipped_count,
+            **self.skipped_as_dict(),
         }
 
 
@@ -188,7 +176,13 @@ class _Job:
                 return
             self.file, self.position, self.written = notes["file"], notes["position"], notes["written"]
             skipped = [Skipped(*one) for one in notes["skipped"]]
-            self.report = Report(Counter(notes["counts"]), notes["passages"], skipped, notes["skipped_count"], True)
+            self.report = Report(
+                Counter(notes["counts"]),
+                notes["passages"],
+                resumed=True,
+                skipped=skipped,
+                skipped_count=notes["skipped_count"],
+            )
         except (OSError, ValueError, KeyError, TypeError):  # no notes, or none that can be used: begin anew
             return
 

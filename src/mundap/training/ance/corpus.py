@@ -92,9 +92,7 @@ class ShardedCorpus:
 
     def token_ids(self, shard: Shard, tokens: Tokens, folder: Path) -> list[np.ndarray]:
         """The token ids of every row, made once and kept for as long as the text and the tokenizer stay the same."""
-        sums = {Path(file.path).name: file.sha256 for file in shard.segment.entry.files}
-        key = (sums["strings.bin"], sums["passages.bin"], shard.start, shard.stop, tokens.fingerprint)
-        path = folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
+        path = _token_file(shard, tokens, folder)
         if not path.exists():
             passages = shard.segment.passages_at(np.arange(shard.start, shard.stop))
             ids = tokens.passages([(passage.title, passage.text) for passage in passages])
@@ -105,6 +103,19 @@ class ShardedCorpus:
         flat = np.load(path, mmap_mode="r")
         count = int(flat[0])
         return np.split(flat[1 + count :], np.cumsum(flat[1 : 1 + count])[:-1])
+
+    def sweep_tokens(self, tokens: Tokens, folder: Path) -> None:
+        """Take away the token ids of texts that the index has no more."""
+        needed = {_token_file(shard, tokens, folder) for shard in self.shards}
+        for path in folder.glob("[!.]*.npy"):
+            if path not in needed:
+                path.unlink(missing_ok=True)
+
+
+def _token_file(shard: Shard, tokens: Tokens, folder: Path) -> Path:
+    sums = {Path(file.path).name: file.sha256 for file in shard.segment.entry.files}
+    key = (sums["strings.bin"], sums["passages.bin"], shard.start, shard.stop, tokens.fingerprint)
+    return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.npy"
 
 
 def _snapshot(path: Path) -> tuple[Manifest, Corpus]:

@@ -21,7 +21,7 @@ from mundap.records import Example
 from mundap.training import towers
 from mundap.training.ance.corpus import Shard, ShardedCorpus
 from mundap.training.ance.meeting import Meeting
-from mundap.training.ance.negatives import Sieve
+from mundap.training.ance.negatives import Sieve, manner
 from mundap.training.ance.search import Vectors, nearest
 from mundap.training.batches import ExampleFile, Tokens
 from mundap.training.recipe import AnceRecipe
@@ -186,7 +186,8 @@ class Inferencer:
         shards = [Vectors(folder / f"{corpus.name(shard)}.npy", corpus.rows(shard)[1]) for shard in corpus.shards]
         questions = np.load(folder / f"{_QUESTIONS}.npy")
         self._tell(Told(step, "searching", 0, len(questions)))
-        numbers, scores = nearest(questions, shards, self._recipe.depth, self._recipe.search, self._device)
+        recipe = self._recipe
+        numbers, scores = nearest(questions, shards, recipe.depth, recipe.search, self._device, self._model.similarity)
         sieve = Sieve(corpus)
         place = 0
         for one in self._sets:
@@ -205,8 +206,13 @@ class Inferencer:
             owners = np.repeat(np.arange(len(cut)), cut)
             products = (questions[owners] * np.load(folder / f"{_POSITIVES}.npy")).sum(1)
             arrays["positives"] = np.maximum.reduceat(products, np.cumsum([0, *cut[:-1]]))
-        facts = {"index": corpus.generation, "seconds": round(time.monotonic() - started, 3)}
+        facts = {
+            "index": corpus.generation,
+            "manner": manner(self._recipe, self._sets),
+            "seconds": round(time.monotonic() - started, 3),
+        }
         self._meeting.publish(step, arrays, facts)
+        corpus.sweep_tokens(self._tokens, self._meeting.tokens)
         self._tell(Told(step, "published", len(questions), len(questions)))
 
 

@@ -2,9 +2,10 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from mundap.text.answers import Mode, has_answer
 from mundap.text.overlap import containment, shingles
 from mundap.training.ance.corpus import ShardedCorpus
 from mundap.training.ance.meeting import Meeting
+from mundap.training.batches import ExampleFile
 from mundap.training.recipe import AnceRecipe
 
 _SAME = 0.8  # of the shorter text's shingles: a passage that repeats a positive
@@ -48,6 +50,12 @@ class Sieve:
         return found
 
 
+def manner(recipe: AnceRecipe, sets: Sequence[ExampleFile]) -> dict[str, Any]:
+    """What a trainer and its inferencers, on whatever machines, must have in common for the lists to fit."""
+    names = ("similarity", "towers", "question_length", "passage_length", "chunks", "chunk_words", "depth", "sampling")
+    return {"questions": [len(one) for one in sets], **{name: getattr(recipe, name) for name in names}}
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """Published negatives, opened.
@@ -58,10 +66,12 @@ class Generation:
         scores: Their scores.
         positives: The score of each question's positive; only where the recipe samples by it.
         index: The generation of the index they were found in.
+        manner: How they were looked for.
     """
 
     step: int
     index: int
+    manner: Mapping[str, Any]
     numbers: np.ndarray
     scores: np.ndarray
     positives: np.ndarray | None
@@ -70,12 +80,11 @@ class Generation:
     def open(cls, meeting: Meeting, step: int) -> "Generation | None":
         """The negatives of a step, if they are whole."""
         found = meeting.open_negatives(step)
-        if found is None:
+        if found is None or "manner" not in found[1]:  # made by an older version
             return None
         arrays, facts = found
-        return cls(
-            int(facts["step"]), int(facts["index"]), arrays["numbers"], arrays["scores"], arrays.get("positives")
-        )
+        numbers, scores, positives = arrays["numbers"], arrays["scores"], arrays.get("positives")
+        return cls(int(facts["step"]), int(facts["index"]), facts["manner"], numbers, scores, positives)
 
     def sample(self, question: int, recipe: AnceRecipe, chance: random.Random) -> list[int]:
         """Passage numbers of this time's negatives of a training question."""

@@ -38,7 +38,7 @@ class Vectors:
 
 
 def nearest(
-    questions: np.ndarray, shards: Sequence[Vectors], depth: int, kind: str, device: Any
+    questions: np.ndarray, shards: Sequence[Vectors], depth: int, kind: str, device: Any, similarity: str = "dot"
 ) -> tuple[np.ndarray, np.ndarray]:
     """(owners, scores) of the best `depth` for each question, best first; where there are fewer, -1 and -inf.
 
@@ -48,10 +48,11 @@ def nearest(
         depth: How many.
         kind: `exact`, `ivf`, or `auto` by size.
         device: Where exact search computes.
+        similarity: What the inner product of the vectors stands for (`comparable`).
     """
     rows = sum(len(shard.owners) for shard in shards)
     if kind == "ivf" or (kind == "auto" and rows > EXACT_UP_TO):
-        return _approximate(questions, shards, depth, rows)
+        return _approximate(questions, shards, depth, rows, similarity == "l2")
     owners = np.full((len(questions), depth), -1, np.int64)
     scores = np.full((len(questions), depth), -np.inf, np.float32)
     for start in range(0, len(questions), _QUESTIONS):
@@ -92,7 +93,7 @@ def _blocks(owners: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _approximate(
-    questions: np.ndarray, shards: Sequence[Vectors], depth: int, rows: int
+    questions: np.ndarray, shards: Sequence[Vectors], depth: int, rows: int, l2: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """By one-bit codes in memory, the scores then taken from the vectors on disk."""
     import faiss
@@ -100,18 +101,21 @@ def _approximate(
     maps = [shard.open() for shard in shards]
     firsts = np.cumsum([0, *map(len, maps)])
     lists = max(1, int(min(4 * math.sqrt(rows), rows / 39)))
-    index: Any = faiss.index_factory(questions.shape[1], f"IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
+    # A bit cannot hold the squared length that makes an inner product of L2: the codes are of what is before it.
+    size = questions.shape[1] - l2
+    metric = faiss.METRIC_L2 if l2 else faiss.METRIC_INNER_PRODUCT
+    index: Any = faiss.index_factory(size, f"IVF{lists},RaBitQfs", metric)
     share = min(1.0, _TRAINING * lists / rows)
-    index.train(np.concatenate([one[:: max(1, int(1 / share))] for one in maps]))
+    index.train(np.concatenate([one[:: max(1, int(1 / share)), :size] for one in maps]))
     for one in maps:
         for start in range(0, len(one), _BLOCK):
-            index.add(np.ascontiguousarray(one[start : start + _BLOCK]))
+            index.add(np.ascontiguousarray(one[start : start + _BLOCK, :size]))
     index.nprobe = max(32, lists // 4)
     fetch = min(rows, depth * _REFINE * _CHUNKS if _shares(shards) else depth * _REFINE)
     owners = np.full((len(questions), depth), -1, np.int64)
     scores = np.full((len(questions), depth), -np.inf, np.float32)
     for row, question in enumerate(questions):
-        _, found = index.search(question[None], fetch)
+        _, found = index.search(question[None, :size] / 2 if l2 else question[None], fetch)
         places = np.sort(found[0][found[0] >= 0])
         which = np.searchsorted(firsts, places, "right") - 1
         best: dict[int, float] = {}

@@ -1,5 +1,6 @@
 """The trainer: the dual encoder's, with negatives from the folder where it meets the inferencers."""
 
+import logging
 import random
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -14,12 +15,14 @@ from mundap.training import checkpoints, loop
 from mundap.training.ance.corpus import ShardedCorpus
 from mundap.training.ance.inferencer import Inferencer
 from mundap.training.ance.meeting import Meeting
-from mundap.training.ance.negatives import Generation
+from mundap.training.ance.negatives import Generation, manner
 from mundap.training.batches import Batch, Batches, ExampleFile, Tokens
 from mundap.training.loop import Seen, Trained, Watcher
 from mundap.training.processes import Processes
 from mundap.training.recipe import AnceRecipe
 from mundap.training.retriever import Retriever
+
+_LOG = logging.getLogger(__name__)
 
 MEETING = "ance"
 """The folder where the two meet, in that of the run."""
@@ -69,18 +72,27 @@ class _Ance(Retriever):
         if self._generation and self._generation.index != self._corpus.generation:
             self._corpus = ShardedCorpus(self._ance)  # the index has changed since
         if wanted >= 0 and not self._same_everywhere():
+            if self._processes.first:
+                _LOG.warning("the negatives of batch %d are not used: %s", wanted, self._unfit() or "not the same here")
             self._generation = None
             self._damaged.add(wanted)
         drawn = (self._generation, self._corpus) if self._generation else None
         return _AnceBatches(self._sets, self._ance, self._tokens, self._processes, drawn)
 
     def _same_everywhere(self) -> bool:
-        """Whether all processes have the whole generation, of the same state of the index and of these questions."""
-        questions = sum(map(len, self._sets))
-        fits = self._generation is not None and len(self._generation.numbers) == questions
+        """Whether all processes have the whole generation, of the same state of the index, and made for this run."""
+        fits = not self._unfit()
         mine = torch.tensor([[self._corpus.generation if fits else -1]], device=self._processes.device)
         every = self._processes.gather(mine)
         return bool((every == every[0]).all()) and fits
+
+    def _unfit(self) -> str:
+        """Why the generation cannot be trained with, if so."""
+        if self._generation is None:
+            return "they are damaged"
+        ours, theirs = manner(self._ance, self._sets), self._generation.manner
+        other = [f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
+        return f"the inferencer's recipe has {'; '.join(other)}" if other else ""
 
     def _newest(self, step: int) -> int:
         """The generation to use, -1 for none: the same in all processes."""
