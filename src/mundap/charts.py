@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#be185d")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 58, 44, 120, 16
 
+_LABEL = 14  # height of a line of text
+
 _ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)
 
 PAGE_STYLE = """
@@ -107,11 +109,15 @@ def _short(value: float) -> str:
 
 
 def _apart(places: list[float]) -> list[float]:
-    """Heights of labels, moved so that none covers another."""
+    """Heights of labels, moved so that none covers another, up where there is no room below."""
     order = sorted(range(len(places)), key=lambda number: places[number])
     result = list(places)
-    for above, below in itertools.pairwise(order):
-        result[below] = max(result[below], result[above] + 14)
+    for before, after in itertools.pairwise(order):
+        result[after] = max(result[after], result[before] + _LABEL)
+    floor = float(_HEIGHT - _BOTTOM)
+    for number in reversed(order):
+        result[number] = min(result[number], floor)
+        floor = result[number] - _LABEL
     return result
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from mundap.errors import MundapError, UsageError
 from mundap.evaluation import calibration
-from mundap.evaluation.answers import Task, fit_confidence, measure
+from mundap.evaluation.answers import Task, measure
+from mundap.evaluation.confidence import fit
 from mundap.evaluation.predictions import read_predictions
 from mundap.models.folder import ReaderConfig
 from tests.cli.test_cli import mundap
@@ -324,12 +325,12 @@ def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
     rows = [{"question": f"who {n}?", "answers": ["villain"], "ctxs": contexts} for n in range(30)]
     (tmp_path / "run.json").write_text(json.dumps(rows))
     task = Task(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader), cuts=(2,))
-    found = fit_confidence(task)
+    found = fit(task)
     assert found["cases"] == 60
     kept = ReaderConfig.load(reader)
     assert (kept.confidence, kept.threshold) == (found["confidence"], found["threshold"])
     assert kept.confidence["selection"] > 0
-    fit_confidence(dataclasses.replace(task, ranking="selection", retrieval_weight=0.5))
+    fit(dataclasses.replace(task, ranking="selection", retrieval_weight=0.5))
     assert (ReaderConfig.load(reader).ranking, ReaderConfig.load(reader).retrieval_weight) == ("selection", 0.5)
     assert found["ece"] < 0.1
     assert found["coverage_at_90_precision"] == 50.0
@@ -339,7 +340,7 @@ def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
     assert facts["confidence"]["auroc_against_removed"] == 1.0
     assert (facts["confidence"]["answered"], facts["confidence"]["answered_though_removed"]) == (100.0, 0.0)
     with pytest.raises(MundapError, match="too few"):
-        fit_confidence(Task(str(run_file(tmp_path / "few.json")), run=str(tmp_path / "few.json"), reader=str(reader)))
+        fit(Task(str(run_file(tmp_path / "few.json")), run=str(tmp_path / "few.json"), reader=str(reader)))
 
 
 def test_the_questions_are_not_written_over(tiny_reader, tmp_path):

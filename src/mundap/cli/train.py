@@ -184,11 +184,12 @@ def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **
     Example:
       mundap train confidence -i i -q dev.json --reader my-reader
     """
-    from mundap.evaluation.answers import Task, fit_confidence
+    from mundap.evaluation.answers import Task
+    from mundap.evaluation.confidence import fit
     from mundap.index import locate
 
     task = Task(questions, index=str(locate.to_read(index_path)), cuts=(k,), **options)
-    found = fit_confidence(task, lambda items, what, total: shared.counted(items, what, "questions", total))
+    found = fit(task, lambda items, what, total: shared.counted(items, what, "questions", total))
     if as_json:
         shared.print_json(found)
     else:

@@ -17,7 +17,7 @@ from mundap.evaluation.runs import read_run
 from mundap.index.index import Index
 from mundap.models.folder import READER, is_foreign
 from mundap.models.reader import Reader, Scored
-from mundap.reader.ask import choose
+from mundap.reader.ask import FIRST, choose, settle
 from mundap.records import Answer, Context, Hit, Passage, Question, Skipped
 from mundap.text.answers import Mode, has_answer
 from mundap.text.judge import judge
@@ -45,6 +45,7 @@ class Task:
         removed: Whether to ask again without the documents that have the answer.
         ranking: How spans of different passages are compared; None: the reader's own way.
         retrieval_weight: How much the retrieval score counts in that; None: as the reader has it.
+        early: Whether reading may end early, as it does in `mundap ask`.
         limit: How many of the questions.
         seed: Which of them.
         precision: Of the reader's weights.
@@ -63,6 +64,7 @@ class Task:
     removed: bool = False
     ranking: str | None = None
     retrieval_weight: float | None = None
+    early: bool = True
     limit: int | None = None
     seed: int = 0
     precision: Any = None
@@ -91,6 +93,7 @@ class Outcome:
         by_cut: Exact match by number of passages read.
         oracle: By number of passages read, whether one of them has the answer.
         without: The best answer when no document with the answer was to be had.
+        first: Of the question as it is and without those documents, the best answer of the first few passages.
     """
 
     question: Question
@@ -102,6 +105,7 @@ class Outcome:
     by_cut: Mapping[int, float] = field(default_factory=dict)
     oracle: Mapping[int, bool] = field(default_factory=dict)
     without: Answer | None = None
+    first: tuple[Answer | None, Answer | None] = (None, None)
 
 
 @dataclass(slots=True)
@@ -308,12 +312,21 @@ class _Reading:
         return {plain(result.question.text): result.contexts for result in read_run(str(self._task.run))}
 
     def _outcome(self, plan: "_Plan", read: Mapping[int, list[Scored]]) -> Outcome:
-        question, hits, match = plan.question, plan.hits, self._found.match
+        question, hits, match, deepest = plan.question, plan.hits, self._found.match, self._cuts[-1]
         if not hits:
             return Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing())
 
         def best(numbers: Sequence[int]) -> Answer | None:
-            found = choose(self._reader, [hits[n] for n in numbers], [read[n] for n in numbers])
+            found = settle(
+                self._reader,
+                [hits[n] for n in numbers],
+                lambda part: [read[n] for n in numbers[part]],
+                whole=not self._task.early,
+            )
+            return found[0] if found else None
+
+        def first(numbers: Sequence[int]) -> Answer | None:
+            found = choose(self._reader, [hits[n] for n in numbers], [read[n] for n in numbers[:FIRST]])
             return found[0] if found else None
 
         by_cut, answer = {}, None
@@ -332,48 +345,10 @@ class _Reading:
             by_cut if self._open else {},
             {k: any(plan.right[:k]) for k in self._cuts} if self._open else {},
             best(plan.others) if plan.others else None,
+            (first(range(min(deepest, len(hits)))), first(plan.others) if plan.others else None),
         )
 
 
 def _as_hit(context: Context, place: int) -> Hit:
     text = context.text
     return Hit(place, context.score, Passage(context.id, context.id, context.title, text, "", 0, len(text)))
-
-
-def fit_confidence(task: Task, counted: Counted = lambda items, what, total: iter(items)) -> dict[str, Any]:
-    """Fit a reader's confidence and threshold on questions it was not trained on, and keep them with it.
-
-    Half of the cases are the questions as they are, half without the documents that have the answer. The figures come
-    from cross-fitting: each question is judged by a curve that was fitted without it. A way of ranking that the task
-    asks for is kept as well.
-    """
-    from dataclasses import replace
-
-    from mundap.reader.answers import FEATURES, confidence
-
-    reader = Reader.from_pretrained(task.reader or READER)
-    reader.rank_by(task.ranking, task.retrieval_weight)
-    found = measure(replace(task, removed=True), counted)
-    rows = [(number, row.features, row.em) for number, row in enumerate(found.outcomes)]
-    rows += [(n, row.without.features, 0.0) for n, row in enumerate(found.outcomes) if row.without is not None]
-    features, right = np.array([row[1] for row in rows], np.float64), np.array([row[2] for row in rows])
-    if len(rows) < 50 or right.min() == right.max():
-        raise MundapError(f"{len(rows)} cases, {int(right.sum())} of them right: too few to fit a confidence on")
-    sure = np.zeros(len(rows))
-    fold = np.random.default_rng(task.seed).permutation(len(found.outcomes)) % 5
-    parts = fold[[row[0] for row in rows]]
-    for part in range(5):
-        curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
-        sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
-    curve = dict(calibration.fit(features, right, FEATURES))
-    threshold = round(calibration.best_threshold(sure, right), 3)
-    replace(reader.config, confidence=curve, threshold=threshold).save(reader.folder)
-    share, _ = calibration.coverage(sure, right)
-    return {
-        "reader": str(reader.folder),
-        "cases": len(rows),
-        "confidence": curve,
-        "threshold": threshold,
-        "ece": round(calibration.expected_error(sure, right), 4),
-        "coverage_at_90_precision": round(100 * share, 2),
-    }

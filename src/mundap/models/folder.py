@@ -101,6 +101,7 @@ class ReaderConfig:
         retrieval_weight: How much the retrieval score counts in that.
         confidence: Of the logistic curve from scores to confidence: `bias` and a weight for each score.
         threshold: The least confidence of an answer, fitted on dev data.
+        enough: From this confidence on, the first few passages are enough and the rest is not read; 0 reads all.
         scripts: The writing the model was trained on; empty if it knows all.
         source: Where the weights come from.
         license: Of the weights.
@@ -119,6 +120,7 @@ class ReaderConfig:
     retrieval_weight: float = 0.0
     confidence: dict[str, float] = field(default_factory=dict)
     threshold: float = 0.0
+    enough: float = 0.0
     scripts: Literal["", "latin"] = ""
     source: str = ""
     license: str = ""

@@ -55,9 +55,9 @@ def rank(
     `retrieval_weight`, and what several passages say is added up.
 
     Args:
-        texts: Of the passages.
+        texts: Of the passages that were read.
         read: What the reader says of each.
-        retrieval: The score each was found with.
+        retrieval: The score each was found with; behind those, the scores of what was found and not read.
         config: The reader's.
     """
     spans = [_spans(text, windows, config) for text, windows in zip(texts, read, strict=True)]
@@ -66,8 +66,7 @@ def rank(
         return []
     logits = np.array([_selection(read[number], spans[number], config) for number in kept])
     chosen = softmax(logits)
-    found = np.array([retrieval[number] for number in kept], np.float64)
-    better = found - found.mean()
+    better = np.array([retrieval[number] for number in kept], np.float64) - np.mean(retrieval)
     listed = []
     for place, number in enumerate(kept):
         for start, end, span, margin in spans[number]:

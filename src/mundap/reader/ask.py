@@ -1,6 +1,6 @@
 """Ask an index: retrieve, read, answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,9 @@ from mundap.records import Answer, Answered, Found, Hit
 
 READ = 10
 """How many passages are read."""
+
+FIRST = 4
+"""How many passages are read before the question is whether that is enough."""
 
 RERANKED = 50
 """How many passages are put in order."""
@@ -58,7 +61,7 @@ def read(
         note = f"the reader ({reader.config.name}) knows no other writing than Latin: nothing was read"
         return Answered(question, (), None, tuple(hits), note)
     least = reader.config.threshold if threshold is None else threshold
-    found = choose(reader, hits, scores(reader, question, hits))
+    found = settle(reader, hits, lambda part: scores(reader, question, hits[part]), whole=answers > 1)
     good = tuple(answer for answer in found if answer.confidence >= least)[:answers]
     if found and found[0].confidence < least:  # what comes after the best is no answer either
         good = ()
@@ -70,9 +73,33 @@ def scores(reader: Reader, question: str, hits: Sequence[Hit]) -> list[list[Scor
     return reader.read(question, [(hit.passage.title, hit.passage.text) for hit in hits])
 
 
+def settle(
+    reader: Reader,
+    hits: Sequence[Hit],
+    score: Callable[[slice], Sequence[Sequence[Scored]]],
+    whole: bool = False,
+) -> list[Answer]:
+    """All different answers in the passages, best first.
+
+    Where the first few give an answer so sure that the rest hardly ever changes it, that is not read.
+
+    Args:
+        reader: Which; how sure is sure enough was fitted with its confidence.
+        hits: The passages.
+        score: Reads a part of them.
+        whole: Read all of them in any case.
+    """
+    first = FIRST if reader.config.enough and not whole else len(hits)
+    scored = score(slice(first))
+    found = choose(reader, hits, scored)
+    if len(hits) <= first or (found and found[0].confidence >= reader.config.enough):
+        return found
+    return choose(reader, hits, [*scored, *score(slice(first, None))])
+
+
 def choose(reader: Reader, hits: Sequence[Hit], scored: Sequence[Sequence[Scored]]) -> list[Answer]:
-    """All different answers in passages that were read, best first."""
-    texts = [hit.passage.text for hit in hits]
+    """All different answers in those of the passages that were read, the first ones or all, best first."""
+    texts = [hit.passage.text for hit in hits[: len(scored)]]
     found = rank(texts, scored, [hit.score for hit in hits], reader.config)
     return [_answer(one, hits[one.passage], reader) for one in found]
 

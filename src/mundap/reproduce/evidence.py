@@ -112,6 +112,8 @@ def _others(one: Example, chosen: list[Example], setting: Setting) -> list[Conte
 
 def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]], top: np.ndarray) -> dict[str, float]:
     overlaps, losses, norms = [], [], []
+    # Most of the weights, and none of the layers looked at.
+    model.dual.passage.network.get_input_embeddings().requires_grad_(False)
     for row, (example, wrong) in enumerate(zip(chosen, negatives, strict=True)):
         if not wrong:
             continue

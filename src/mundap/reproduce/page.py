@@ -1,6 +1,7 @@
 """The page of the ANCE experiment."""
 
 import html
+from collections.abc import Iterable
 from typing import Any
 
 from mundap.charts import PAGE_STYLE, line_chart, scatter
@@ -43,7 +44,7 @@ def report(task: Task, found: dict[str, Any], seen: Evidence) -> str:
             f"<h2>Negatives as the model sees them: {html.escape(model)}</h2><div class=wide>{_kinds(kinds)}</div>"
         )
         curves = line_chart(_short(seen.curves[model]), "rank", "", True)
-        parts.append(f"<h3>Highest scores by rank, less the mean of the corpus</h3>{curves}")
+        parts.append(f"<h3>Highest scores by rank, less the mean of the corpus</h3>{curves}{_list(seen.curves[model])}")
         parts.append(f"<h3>“{html.escape(seen.asked)}” and its passages (t-SNE)</h3>{scatter(seen.maps[model])}")
     parts.append(
         "<p class=dim>Overlap: the share of a question's negatives that is among the 100 passages the model finds. "
@@ -108,7 +109,12 @@ def _kinds(kinds: dict[str, dict[str, float]]) -> str:
 
 
 def _short(curves: dict[str, list[tuple[int, float]]]) -> dict[str, list[tuple[float, float]]]:
+    """Questions are too long to stand at their lines: the lines have numbers, and a list says which is which."""
     return {
-        f"{number}. {text}": [(float(rank), score) for rank, score in points]
-        for number, (text, points) in enumerate(curves.items(), 1)
+        f"question {number}": [(float(rank), score) for rank, score in points]
+        for number, points in enumerate(curves.values(), 1)
     }
+
+
+def _list(questions: Iterable[str]) -> str:
+    return f"<ol class=dim>{''.join(f'<li>{html.escape(text)}</li>' for text in questions)}</ol>"

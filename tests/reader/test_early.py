@@ -1,0 +1,79 @@
+"""Reading ends early where the first passages are sure enough, and nowhere else."""
+
+import pytest
+
+from mundap.evaluation.answers import Outcome
+from mundap.evaluation.confidence import _enough
+from mundap.models.reader import Reader
+from mundap.reader.ask import FIRST, read
+from mundap.records import Answer, Hit, Passage, Question
+from tests.conftest import make_reader
+
+CURVE = {"bias": 0.0, "selection": 0.5}
+
+
+def hits(*texts):
+    """Found in this order, with scores from 10 downwards."""
+    return [
+        Hit(rank, 11.0 - rank, Passage(str(rank), str(rank), "", text, "", 0, len(text)))
+        for rank, text in enumerate(texts, 1)
+    ]
+
+
+@pytest.fixture
+def reader(tmp_path):
+    def make(**settings):
+        found = Reader(make_reader(tmp_path / "reader", confidence=CURVE, **settings))
+        found.seen = []
+        scored = found.read
+        found.read = lambda question, passages: found.seen.append(len(passages)) or scored(question, passages)
+        return found
+
+    return make
+
+
+KING_FIRST = hits("the king", *["a film"] * 4, "the villain")
+
+
+def test_a_sure_answer_ends_the_reading(reader):
+    one = reader(enough=0.85)  # the king's confidence is 1 / (1 + exp(-2)) = .88
+    assert read(one, "who?", KING_FIRST).answers[0].text == "king"
+    assert one.seen == [FIRST]
+
+
+@pytest.mark.parametrize("settings, answers, seen", [
+    ({"enough": 0.0}, 1, [6]),  # not fitted
+    ({"enough": 0.9}, 1, [4, 2]),  # not sure enough: the rest is read, nothing twice
+    ({"enough": 0.85}, 2, [6]),  # who wants several answers wants all passages
+])  # fmt: skip
+def test_otherwise_everything_is_read(reader, settings, answers, seen):
+    one = reader(**settings)
+    assert read(one, "who?", KING_FIRST, answers).answers[0].text == "villain"
+    assert one.seen == seen
+
+
+def test_confidence_does_not_depend_on_how_much_was_read(reader, tmp_path):
+    """The retrieval margin is over all that was found, read or not."""
+    curve = {**CURVE, "retrieval": 0.3}
+    texts = hits("the king", *["a film"] * 6)
+    sure = []
+    for enough in (0.0, 0.5):
+        folder = make_reader(tmp_path / f"r{enough}", confidence=curve, enough=enough)
+        sure.append(read(Reader(folder), "who?", texts).answers[0].confidence)
+    assert sure[0] == sure[1]
+
+
+def test_enough_is_what_leaves_all_but_one_in_two_hundred_answers_as_they_are():
+    def answer(text, selection):
+        return Answer(text, 0.0, hits(text)[0], 0, 1, 0.0, 0.0, 0.0, 1, (selection, 0.0, 0.0))
+
+    def outcome(selection, same):
+        first = answer("one", selection)
+        return Outcome(Question("q", "?", ("one",)), "one" if same else "two", 1.0, 1.0, first=(first, None))
+
+    rows = [outcome(4 - n / 100, same=n not in (150, 250, 300)) for n in range(400)]
+    enough, stopped = _enough(rows, CURVE)
+    assert stopped == pytest.approx(300 / 400, abs=0.005)  # two of 400 may change, the third may not
+    sure = [1 / (1 + 2.718281828 ** -(0.5 * (4 - n / 100))) for n in range(400)]
+    assert sure[300] < enough <= sure[298]
+    assert _enough([outcome(3, same=False)] * 10, CURVE) == (0.0, 0.0)
