@@ -30,7 +30,7 @@ _QUESTIONS = 64
 _CURVES = 10
 _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _ON_MAP = 12  # negatives of each kind
-_DRAWS = 4  # negatives of each kind and question
+_DRAWS = 2  # negatives of each kind and question
 _DEPTH, _FOUND = 200, 100  # searched for a refresh, and at test time
 
 
