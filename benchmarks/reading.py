@@ -4,7 +4,7 @@ python benchmarks/reading.py INDEX --checkpoint FOLDER [--questions FILE]
 
 INDEX is any index (100,000 passages for the figures in README.md), CHECKPOINT the torch checkpoint that the shipped
 reader was exported from. The peer is what one gets from transformers by hand: the same network in fp32, the ten
-passages of a question as one batch padded to the maximum, the best span of the best passage.
+passages of a question as one batch padded to the maximum.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +47,15 @@ class ByHand:
         self._reader = reader
         self._length = reader.config.max_length
 
-    def read(self, question: str, pairs: list[tuple[str, str]]) -> str:
-        """The answer's text."""
-        from mundap.reader.spans import candidates, softmax
+    def read(self, question: str, hits: list) -> str:
+        """The answer's text. Which span of which passage it is, is decided as we do: networks are compared here."""
+        from mundap.models.reader import Scored
+        from mundap.reader.ask import choose
 
         torch = self._torch
-        windows = [row[0] for row in self._reader._windows.of(question, pairs)]
+        pairs = [(hit.passage.title, hit.passage.text) for hit in hits]
+        rows = self._reader._windows.of(question, pairs)
+        windows = [window for row in rows for window in row]
         ids = torch.zeros((len(windows), self._length), dtype=torch.long)
         mask = torch.zeros_like(ids)
         for row, window in enumerate(windows):
@@ -59,17 +63,13 @@ class ByHand:
             mask[row, : len(window.ids)] = 1
         with torch.no_grad():
             starts, ends, chosen = (part.numpy() for part in self._model(ids, mask))
-        best, text = -np.inf, ""
-        probabilities = softmax(chosen)
-        for row, window in enumerate(windows):
-            size = len(window.ids)
-            spans = candidates(softmax(starts[row, :size]), softmax(ends[row, :size]), window.first)
-            if spans and spans[0].score * probabilities[row] > best:
-                best = spans[0].score * probabilities[row]
-                begin = window.offsets[window.position(spans[0].start), 0]
-                stop = window.offsets[window.position(spans[0].end), 1]
-                text = pairs[row][1][begin:stop]
-        return text
+        sizes = [len(window.ids) for window in windows]
+        scored = iter(
+            Scored(window, starts[n, : sizes[n]], ends[n, : sizes[n]], float(chosen[n]))
+            for n, window in enumerate(windows)
+        )
+        found = choose(self._reader, hits, [list(islice(scored, len(row))) for row in rows])
+        return found[0].text if found else ""
 
 
 def main() -> None:
@@ -96,10 +96,9 @@ def main() -> None:
         ask(index, question, reader, READ)
         seconds.append(time.perf_counter() - started)
     found = [index.search(question, READ) for question in questions]
-    pairs = [[(hit.passage.title, hit.passage.text) for hit in hits] for hits in found]
     peer = ByHand(arguments.checkpoint, reader)
     ours = [read(reader, question, hits, threshold=0.0) for question, hits in zip(questions, found, strict=True)]
-    theirs = [peer.read(question, rows) for question, rows in zip(questions, pairs, strict=True)]
+    theirs = [peer.read(question, hits) for question, hits in zip(questions, found, strict=True)]
     same = [
         normalize(one.answers[0].text if one.answers else "") == normalize(other)
         for one, other in zip(ours, theirs, strict=True)
@@ -108,7 +107,7 @@ def main() -> None:
     times = side_by_side(
         {
             "mundap": lambda: [read(reader, questions[n], found[n]) for n in some],
-            "torch": lambda: [peer.read(questions[n], pairs[n]) for n in some],
+            "torch": lambda: [peer.read(questions[n], found[n]) for n in some],
         }
     )
     report(
