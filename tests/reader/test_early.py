@@ -72,8 +72,9 @@ def test_enough_is_what_leaves_all_but_one_in_two_hundred_answers_as_they_are():
         return Outcome(Question("q", "?", ("one",)), "one" if same else "two", 1.0, 1.0, first=(first, None))
 
     rows = [outcome(4 - n / 100, same=n not in (150, 250, 300)) for n in range(400)]
-    enough, stopped = _enough(rows, CURVE)
+    enough, stopped = _enough(rows, CURVE, 0.0)
     assert stopped == pytest.approx(300 / 400, abs=0.005)  # two of 400 may change, the third may not
     sure = [1 / (1 + 2.718281828 ** -(0.5 * (4 - n / 100))) for n in range(400)]
     assert sure[300] < enough <= sure[298]
-    assert _enough([outcome(3, same=False)] * 10, CURVE) == (0.0, 0.0)
+    assert _enough([outcome(3, same=False)] * 10, CURVE, 0.0) == (0.0, 0.0)
+    assert _enough(rows, CURVE, 0.8)[0] == 0.8  # what is no answer is not enough

@@ -40,7 +40,7 @@ def fit(task: Task, counted: Counted = lambda items, what, total: iter(items)) -
         sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
     curve = dict(calibration.fit(features, right, FEATURES))
     threshold = round(calibration.best_threshold(sure, right), 3)
-    enough, stopped = _enough(found.outcomes, curve)
+    enough, stopped = _enough(found.outcomes, curve, threshold)
     replace(reader.config, confidence=curve, threshold=threshold, enough=enough).save(reader.folder)
     share, _ = calibration.coverage(sure, right)
     return {
@@ -55,8 +55,11 @@ def fit(task: Task, counted: Counted = lambda items, what, total: iter(items)) -
     }
 
 
-def _enough(outcomes: list[Outcome], curve: Mapping[str, float]) -> tuple[float, float]:
-    """The confidence from which on the first passages are enough, and the share of questions that have it."""
+def _enough(outcomes: list[Outcome], curve: Mapping[str, float], least: float) -> tuple[float, float]:
+    """The confidence from which on the first passages are enough, and the share of questions that have it.
+
+    What would be no answer is never enough, even where reading on changes nothing.
+    """
     pairs = [(row.first[0], row.text) for row in outcomes]
     pairs += [(row.first[1], row.without.text) for row in outcomes if row.without is not None]
     sure = np.array([_confidence(first, curve) for first, _ in pairs])
@@ -66,7 +69,7 @@ def _enough(outcomes: list[Outcome], curve: Mapping[str, float]) -> tuple[float,
     good = int(np.searchsorted(changed, _CHANGED, "right"))  # so many of the surest may stop
     if not good or sure[order[good - 1]] <= 0:
         return 0.0, 0.0
-    enough = float(np.ceil(1000 * sure[order[good - 1]]) / 1000)
+    enough = max(least, float(np.ceil(1000 * sure[order[good - 1]]) / 1000))
     return enough, float(np.mean(sure >= enough))
 
 
