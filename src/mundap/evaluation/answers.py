@@ -274,7 +274,7 @@ class _Reading:
             for plan, scored in zip(some, read, strict=True):
                 yield self._outcome(plan, dict(zip(plan.needed, scored, strict=True)))
 
-    def _plan(self, question: Question, hits: list[Hit]) -> "_Plan":
+    def _plan(self, question: Question, hits: list[Hit]) -> _Plan:
         if is_foreign(question.text, self._reader.config.scripts):  # `mundap ask` reads nothing then
             self._foreign += 1
             hits = []
@@ -311,8 +311,8 @@ class _Reading:
     def _known(self) -> dict[str, tuple[Context, ...]]:
         return {plain(result.question.text): result.contexts for result in read_run(str(self._task.run))}
 
-    def _outcome(self, plan: "_Plan", read: Mapping[int, list[Scored]]) -> Outcome:
-        question, hits, match, deepest = plan.question, plan.hits, self._found.match, self._cuts[-1]
+    def _outcome(self, plan: _Plan, read: Mapping[int, list[Scored]]) -> Outcome:
+        question, hits, match = plan.question, plan.hits, self._found.match
         if not hits:
             return Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing())
 
@@ -345,7 +345,7 @@ class _Reading:
             by_cut if self._open else {},
             {k: any(plan.right[:k]) for k in self._cuts} if self._open else {},
             best(plan.others) if plan.others else None,
-            (first(range(min(deepest, len(hits)))), first(plan.others) if plan.others else None),
+            (first(range(min(plan.deepest, len(hits)))), first(plan.others) if plan.others else None),
         )
 
 

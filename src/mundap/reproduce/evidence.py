@@ -30,7 +30,7 @@ _QUESTIONS = 64
 _CURVES = 10
 _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _ON_MAP = 12  # negatives of each kind
-_DRAWS = 2  # negatives of each kind and question
+_DRAWS = 4  # negatives of each kind and question
 _DEPTH, _FOUND = 200, 100  # searched for a refresh, and at test time
 
 
@@ -112,8 +112,6 @@ def _others(one: Example, chosen: list[Example], setting: Setting) -> list[Conte
 
 def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]], top: np.ndarray) -> dict[str, float]:
     overlaps, losses, norms = [], [], []
-    # Most of the weights, and none of the layers looked at.
-    model.dual.passage.network.get_input_embeddings().requires_grad_(False)
     for row, (example, wrong) in enumerate(zip(chosen, negatives, strict=True)):
         if not wrong:
             continue
