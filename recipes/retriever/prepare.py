@@ -2,7 +2,8 @@
 
     python recipes/retriever/prepare.py DATA -o OUT
 
-Makes a pool of passages, and from it one file of examples a set, with BM25 negatives. What is there already is kept.
+Makes a pool of passages, indexed with the packaged retriever, and from it one file of examples a set, with negatives by
+BM25 and by that retriever. What is there already is kept.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import gzip
 import json
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,18 @@ def fairytales(data: Path, out: Path) -> tuple[Path, Path]:
     return sections, questions
 
 
+def divide(made: Path, train: Path, dev: Path) -> None:
+    """Examples in two files: those of every tenth article are for tuning."""
+    kept: list[str] = []
+    held: list[str] = []
+    with made.open() as file:
+        for line in file:
+            title = json.loads(line)["positive_ctxs"][0]["title"]
+            (held if zlib.crc32(title.encode()) % 10 == 0 else kept).append(line)
+    train.write_text("".join(kept))
+    dev.write_text("".join(held))
+
+
 def main() -> None:
     """Pool, then sets."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -70,12 +84,14 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     sections, asked = fairytales(data, out)
     pool = out / "pool"
-    mundap("index", *(data / path for path in POOL), sections, "-o", pool, "--model", "none")
+    mundap("index", *(data / path for path in POOL), sections, "-o", pool)
     excluded = [word for name in TESTS for word in ("--exclude", data / f"dpr-qa/topics.dpr.{name}.txt.gz")]
     for name, path in {**{name: data / path for name, path in SETS.items()}, "fairytale": asked}.items():
         made = out / f"{name}.jsonl"
         if not made.exists():
-            mundap("data", "make", "-i", pool, "-q", path, "-o", made, "--bm25", arguments.negatives, *excluded)
+            few = str(arguments.negatives)
+            mundap("data", "make", "-i", pool, "-q", path, "-o", made, "--bm25", few, "--dense", few, *excluded)
+    divide(out / "new_wiki.jsonl", out / "new_wiki-train.jsonl", out / "new_wiki-dev.jsonl")
     dev, made = data / DEV, out / "dev.jsonl"
     mundap("index", *(data / path for path in POOL), dev, "-o", out / "pool-dev", "--model", "none")
     if not made.exists():

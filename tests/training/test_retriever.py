@@ -173,13 +173,60 @@ def test_false_negatives_are_masked(files):
     masked = left_out(examples, columns, [0, 1, 2, 3, 0], targets, Recipe(), ["string"] * 4)
     assert masked.tolist() == [
         [False, True, True, False, False],  # 1 has the answer, 2 is the same passage
-        [False, False, False, False, False],
+        [False, False, True, False, False],  # of copies one counts
         [True, True, False, False, False],
-        [False] * 5,
+        [False, False, True, False, False],
     ]
     own = left_out(examples, columns, [0, 1, 2, 3, 0], targets, Recipe(in_batch=False, mask=False), ["string"] * 4)
     assert own[0].tolist() == [False, True, True, True, False]
     assert own[3].tolist() == [True, True, True, False, True]
+
+
+def test_questions_of_one_passage_share_it_in_any_number_of_processes(files, tmp_path):
+    from mundap.training import losses, towers
+    from mundap.training.batches import Batches, ExampleFile, Tokens
+
+    chance = np.random.default_rng(7)
+    base = [example(n, chance) for n in range(6)]
+    with writing(tmp_path / "shared.jsonl", "dpr-jsonl") as write:
+        for number in range(24):  # four questions a passage
+            asked = dataclasses.replace(base[number % 6].question, id=str(number), text=f"question {number}")
+            write(dataclasses.replace(base[number % 6], question=asked))
+    chosen = recipe(files, tmp_path, train=(DataSet(str(tmp_path / "shared.jsonl")),), together=4, batch=8)
+    model, tokenizer = towers.build(chosen)
+    model.eval()
+    tokens = Tokens(tokenizer, chosen)
+    sets = [ExampleFile(one, None) for one in chosen.train]
+
+    def loss(world):
+        parts = [next(Batches(sets, chosen, tokens, rank, world)._from(0)) for rank in range(world)]
+        asked, found = (
+            [ids for part in parts for ids in part.questions],
+            [ids for part in parts for ids in part.passages],
+        )
+        with torch.no_grad():
+            vectors = [torch.cat([model.question(torch.tensor([ids]), torch.ones(1, len(ids))) for ids in asked])]
+            vectors += [torch.cat([model.passage(torch.tensor([ids]), torch.ones(1, len(ids))) for ids in found])]
+            targets, left_out = torch.from_numpy(parts[0].targets), torch.from_numpy(parts[0].left_out)
+            return float(losses.nll(model.scores(*vectors), targets, left_out).mean()), len(found)
+
+    alone, passages = loss(1)
+    assert passages == 4  # two positives and a negative of each, for eight questions
+    assert loss(2)[0] == pytest.approx(alone, rel=1e-5)
+    assert loss(8)[0] == pytest.approx(alone, rel=1e-5)  # every process has its own copy, of which one counts
+    spread = dataclasses.replace(chosen, together=1)
+    assert len(next(Batches(sets, spread, tokens)._from(0)).passages) > passages
+
+
+def test_an_example_taken_twice_is_not_beside_itself(files, tmp_path):
+    from mundap.training.batches import Batches, ExampleFile
+
+    chosen = recipe(files, tmp_path, together=8, group=False)
+    batches = Batches([ExampleFile(one, None) for one in chosen.train], chosen, None)
+    order = batches._order(0)
+    assert len(np.unique(order, axis=0)) == 40 + 12 == len(order) - 12
+    beside = (order[1:] == order[:-1]).all(1)
+    assert not beside.any()
 
 
 def test_batches_are_the_same_from_any_step_and_sets_are_weighted(files, tmp_path):

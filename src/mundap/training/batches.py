@@ -59,15 +59,18 @@ class ExampleFile:
 
     def _scan(self) -> np.ndarray:
         """The first byte of every row that can be trained on."""
-        places, start = [], 0
+        places, answering, start = [], [], 0
         with self._path.open("rb") as file:
             for line in file:
                 if line.strip():
-                    if isinstance(_example(line, 0), Example):
+                    found = _example(line, 0)
+                    if isinstance(found, Example):
                         places.append((start, len(line)))
+                        answering.append(_fingerprint(found.positives[0]))
                     else:
                         self.dropped += 1
                 start += len(line)
+        self.answering = np.array(answering, np.int64)  # which examples have the same passage
         return np.array(places, np.int64).reshape(-1, 2)
 
     @cached_property
@@ -94,6 +97,11 @@ def _example(line: bytes, number: int) -> Example | Skipped:
         return formats.example(json.loads(line), number, "")
     except (ValueError, RecursionError):
         return Skipped("", "not JSON")
+
+
+def _fingerprint(passage: Context) -> int:
+    digest = hashlib.blake2b(f"{passage.title}\n{passage.text}".encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "big", signed=True)
 
 
 def _is_packed(path: Path) -> bool:
@@ -156,6 +164,7 @@ class Stream(Generic[B]):
         self._sets = sets
         self._run = recipe
         self._rank, self._world = rank, world
+        self._together = 1  # examples with the same positive that are put beside one another
 
     def _batch(self, places: list[list[int]], epoch: int) -> B:
         """The batch of the examples at these (set, number) places."""
@@ -176,17 +185,20 @@ class Stream(Generic[B]):
     def _order(self, epoch: int) -> np.ndarray:
         """(set, example) of every place in an epoch, batch after batch."""
         chance = np.random.default_rng([self._run.seed, epoch])
-        rows = []
+        rows, passages = [], []
         for number, one in enumerate(self._sets):
             whole, rest = divmod(self._taken(one, epoch), len(one))
             chosen = np.concatenate([np.arange(len(one))] * whole + [chance.permutation(len(one))[:rest]])
             rows.append(np.stack([np.full(len(chosen), number), chosen], axis=1))
+            # An example that is taken twice is not beside itself: each time is as another passage.
+            passages.append(one.answering[chosen] + np.arange(len(chosen)) // len(one))
         order = np.concatenate(rows)
-        chance.shuffle(order)
+        shuffled = chance.permutation(len(order))
+        order, leads = _beside(order[shuffled], np.concatenate(passages)[shuffled], self._together)
         size = self._run.batch
         order = order[: len(order) // size * size]
         if self._run.group:
-            lengths = np.array([self._sets[a].size(b) for a, b in order.tolist()])
+            lengths = np.array([self._sets[a].size(b) for a, b in order.tolist()])[leads[: len(order)]]
             parts = []
             for start in range(0, len(order), size * _WINDOW):
                 part = np.arange(start, min(start + size * _WINDOW, len(order)))
@@ -234,6 +246,20 @@ class Stream(Generic[B]):
             step = (epoch + 1) * per_epoch
 
 
+def _beside(order: np.ndarray, passages: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with the same passage moved up beside the first of them, up to `most`; for each place that of its first."""
+    if most == 1:
+        return order, np.arange(len(order))
+    by_passage = np.argsort(passages, kind="stable")
+    same = np.cumsum(np.r_[True, np.diff(passages[by_passage]) != 0]) - 1
+    begins = np.flatnonzero(np.r_[True, np.diff(same) != 0])
+    nth = np.arange(len(order)) - begins[same]
+    leader = by_passage[np.arange(len(order)) - nth % most]
+    moved = np.lexsort((by_passage, leader))
+    first = np.searchsorted(leader[moved], leader[moved])  # leaders are ascending now
+    return order[by_passage[moved]], first
+
+
 class Batches(Stream[Batch]):
     """All batches of a dual encoder's run.
 
@@ -250,6 +276,7 @@ class Batches(Stream[Batch]):
     ) -> None:
         super().__init__(sets, recipe, rank, world)
         self._recipe = recipe
+        self._together = recipe.together
         self._tokenize = tokenize
 
     def _batch(self, places: list[list[int]], epoch: int) -> Batch:
@@ -260,16 +287,29 @@ class Batches(Stream[Batch]):
         owners: list[int] = []
         targets = np.zeros(len(examples), np.int64)
         mine: range = range(0)
+        led: set[tuple[str, str]] = set()
         for rank in range(self._world):
             rows = range(rank * share, (rank + 1) * share)
             begin = len(columns)
+            placed: dict[tuple[str, str], int] = {}
+
+            def place(passage: Context, row: int, placed: dict[tuple[str, str], int] = placed) -> int:
+                """The column of a passage. One that several questions of this process share is encoded once."""
+                number = placed.get((passage.title, passage.text)) if self._recipe.in_batch else None
+                if number is None:
+                    number = placed[passage.title, passage.text] = len(columns)
+                    columns.append(passage)
+                    owners.append(row)
+                return number
+
             for row in rows:
-                targets[row] = len(columns)
-                columns.append(examples[row].positives[0])
-                owners.append(row)
+                targets[row] = place(examples[row].positives[0], row)
             for row in rows:
-                columns += chosen[row]
-                owners += [row] * len(chosen[row])
+                positive = (examples[row].positives[0].title, examples[row].positives[0].text)
+                if self._together == 1 or positive not in led:
+                    led.add(positive)
+                    for negative in chosen[row]:
+                        place(negative, row)
             if rank == self._rank:
                 mine = range(begin, len(columns))
         own = range(self._rank * share, (self._rank + 1) * share)
@@ -303,13 +343,18 @@ def left_out(
 ) -> np.ndarray:
     """Which passages of a batch are no negatives of which questions.
 
-    Without in-batch negatives: all but its own. With masking: the positive itself again, and any other passage
-    that contains an answer.
+    Without in-batch negatives: all but its own. With them: all but one of the copies that several processes have of a
+    passage. With masking: any other passage that contains an answer.
     """
     rows = np.arange(len(examples))
     owned = np.array(owners)
     result = np.zeros((len(examples), len(columns)), bool)
-    if not recipe.in_batch:
+    if recipe.in_batch:
+        alike: dict[tuple[str, str], int] = {}
+        firsts = np.array([alike.setdefault((one.title, one.text), number) for number, one in enumerate(columns)])
+        result[:, firsts != np.arange(len(columns))] = True
+        result |= firsts[None, :] == firsts[targets][:, None]
+    else:
         result = owned[None, :] != rows[:, None]
     if recipe.mask:
         texts = [" ".join(column.text.split()) for column in columns]

@@ -129,6 +129,8 @@ class Recipe(Run):
         margin: Of the triplet loss.
         in_batch: Whether other questions' passages are negatives.
         hard: Hard negatives a question, drawn anew each epoch.
+        together: Questions of the same passage that are put into one batch, where it is encoded once and brings its
+            negatives once: much cheaper where a passage has many questions, as in SQuAD.
         random: Random negatives a question, from the example's own list.
         mask: Leave out negatives of the batch that are the positive, or contain the answer.
         chunks: Vectors of a passage: 1 for its first `passage_length` tokens (FirstP), 4 for up to four chunks, the
@@ -149,6 +151,7 @@ class Recipe(Run):
     in_batch: bool = True
     hard: int = 1
     random: int = 0
+    together: int = 1
     mask: bool = True
     chunks: int = 1
     chunk_words: int = 350
@@ -160,8 +163,8 @@ class Recipe(Run):
             raise UsageError(f"temperature = {self.temperature}: it must be greater than 0")
         if self.freeze and self.towers == "shared":
             raise UsageError("freeze needs two towers: a frozen shared network would not learn at all")
-        if self.chunks < 1 or self.chunk_words < 1:
-            raise UsageError("chunks and chunk_words are at least 1")
+        if self.chunks < 1 or self.chunk_words < 1 or self.together < 1:
+            raise UsageError("chunks, chunk_words and together are at least 1")
         if not self.in_batch and not self.hard and not self.random:
             raise UsageError("no negatives: set in_batch, hard or random")
 
