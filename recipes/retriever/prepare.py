@@ -3,7 +3,8 @@
     python recipes/retriever/prepare.py DATA -o OUT
 
 Makes a pool of passages, indexed with the packaged retriever, and from it one file of examples a set, with negatives by
-BM25 and by that retriever. What is there already is kept.
+BM25 and by that retriever. SQuAD's paragraphs are left whole, the rest is cut as `mundap index` does it, so that both
+kinds of passages are learnt. What is there already is kept.
 """
 
 import argparse
@@ -23,6 +24,7 @@ POOL = (
     "psgs-w100-nqtest-slice/psgs_w100.slice.tsv.gz",
     "psgs-w100-nqtest-slice/wiki18-100w.noid.jsonl.gz",
 )
+WHOLE = POOL[:2]
 SETS = {
     "squad": "squad-v1.1-train-slice/du-test-split.json.gz",
     "new_wiki": "squadshifts/new_wiki_v1.0.json.gz",
@@ -85,12 +87,13 @@ def main() -> None:
     sections, asked = fairytales(data, out)
     pool = out / "pool"
     mundap("index", *(data / path for path in POOL), sections, "-o", pool)
+    mundap("index", *(data / path for path in WHOLE), "-o", out / "pool-whole", "--words", 10000)
     excluded = [word for name in TESTS for word in ("--exclude", data / f"dpr-qa/topics.dpr.{name}.txt.gz")]
     for name, path in {**{name: data / path for name, path in SETS.items()}, "fairytale": asked}.items():
         made = out / f"{name}.jsonl"
         if not made.exists():
-            few = str(arguments.negatives)
-            mundap("data", "make", "-i", pool, "-q", path, "-o", made, "--bm25", few, "--dense", few, *excluded)
+            source, few = out / "pool-whole" if name == "squad" else pool, str(arguments.negatives)
+            mundap("data", "make", "-i", source, "-q", path, "-o", made, "--bm25", few, "--dense", few, *excluded)
     divide(out / "new_wiki.jsonl", out / "new_wiki-train.jsonl", out / "new_wiki-dev.jsonl")
     dev, made = data / DEV, out / "dev.jsonl"
     mundap("index", *(data / path for path in POOL), dev, "-o", out / "pool-dev", "--model", "none")

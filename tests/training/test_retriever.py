@@ -218,6 +218,26 @@ def test_questions_of_one_passage_share_it_in_any_number_of_processes(files, tmp
     assert len(next(Batches(sets, spread, tokens)._from(0)).passages) > passages
 
 
+def test_neighbours_are_questions_on_one_article(files, tmp_path):
+    from mundap.training.batches import Batches, ExampleFile
+
+    chance = np.random.default_rng(7)
+    with writing(tmp_path / "articles.jsonl", "dpr-jsonl") as write:
+        for number in range(32):
+            one = example(number, chance)
+            positive = dataclasses.replace(one.positives[0], title=f"article {number % 4}" if number < 24 else "")
+            write(dataclasses.replace(one, positives=(positive,)))
+    chosen = recipe(files, tmp_path, train=(DataSet(str(tmp_path / "articles.jsonl")),), neighbours=6, group=False)
+    order = Batches([ExampleFile(one, None) for one in chosen.train], chosen, None)._order(0)[:, 1]
+    assert sorted(order) == list(range(32))
+    places = {number: place for place, number in enumerate(order.tolist())}
+    for article in range(4):
+        own = sorted(places[number] for number in range(article, 24, 4))
+        assert own == list(range(own[0], own[0] + 6))
+    rest = sorted(places[number] for number in range(24, 32))
+    assert rest != list(range(rest[0], rest[0] + 8))  # passages without a title are no article
+
+
 def test_an_example_taken_twice_is_not_beside_itself(files, tmp_path):
     from mundap.training.batches import Batches, ExampleFile
 

@@ -6,7 +6,7 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +17,16 @@ from mundap.errors import ExtraMissing, MundapError
 from mundap.models import checkpoint
 from mundap.models.encoder import Encoder
 from mundap.models.folder import EncoderConfig
+from mundap.models.int8 import PROBES, write_int8
 
 try:
     import onnx
     import torch
-    from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers import optimizer
 except ImportError as error:
     raise ExtraMissing("exporting a model", "train") from error
 
 PRECISIONS = ("int8", "fp32")
-_FLOAT = 1  # onnx.TensorProto.FLOAT
-
-_PROBES = (
-    ("Question answering", "The retriever selects passages, and the reader extracts the answer span."),
-    ("서울", "서울은 대한민국의 수도이자 최대 도시이다."),
-    ("", "Short."),
-    ("A longer passage", "Rivers carry water from the mountains to the sea, and silt with it. " * 12),
-)
 
 
 def export(
@@ -70,19 +62,22 @@ def export(
     networks = {name: checkpoint.TextEncoder(loaded).eval() for name, loaded in towers.items()}
     loaded = towers["encoder"]
     recipe = loaded.recipe
+    length = min(recipe.max_length, checkpoint.positions(loaded.network.config))
+    pairs = loaded.tokenizer.backend_tokenizer.encode_batch(list(PROBES))
+    probes = [{"input_ids": np.array([pair.ids[:length]], np.int64)} for pair in pairs]
     with making(out) as made:
         with quiet():
             for part, network in networks.items():
                 write_fp32(network, made / f"{part}.fp32.onnx")
                 if "int8" in precisions:
-                    write_int8(made / f"{part}.fp32.onnx", made / f"{part}.int8.onnx")
+                    write_int8(made / f"{part}.fp32.onnx", made / f"{part}.int8.onnx", probes)
         for path in made.glob("*.fp32.onnx") if "fp32" not in precisions else ():
             path.unlink()
         loaded.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
         EncoderConfig(
             name=name or source.name,
             dimension=loaded.dimension,
-            max_length=min(recipe.max_length, checkpoint.positions(loaded.network.config)),
+            max_length=length,
             pooling=recipe.pooling,
             normalized=recipe.normalized,
             similarity="cosine" if recipe.normalized else "dot",
@@ -155,35 +150,12 @@ def write_fp32(
     onnx.checker.check_model(onnx.load(str(path), load_external_data=False))
 
 
-def write_int8(source: Path, path: Path, exact: Callable[[str], bool] = lambda node: False) -> None:
-    """Dynamic int8: weights in seven bits, a scale for every column.
-
-    Eight bits overflow the 16-bit sums of processors without VNNI, and give other vectors there than on those
-    that have it; seven never do, so an index can move between machines.
-
-    Args:
-        source: The graph in fp32.
-        path: The one to write.
-        exact: Which nodes, by name, stay as they are.
-    """
-    nodes = [node.name for node in onnx.load(str(source), load_external_data=False).graph.node]
-    quantize_dynamic(
-        str(source),
-        str(path),
-        weight_type=QuantType.QInt8,
-        per_channel=True,
-        reduce_range=True,
-        nodes_to_exclude=[name for name in nodes if exact(name)],
-        extra_options={"DefaultTensorType": _FLOAT},
-    )
-
-
 def _parity(folder: Path, networks: dict[str, Any], precision: Any) -> float:
     """The lowest cosine over a few texts between the exported model and torch on the same tokens."""
     encoder = Encoder(folder, precision, threads=1)
-    pairs = [(encoder.encode_passages(_PROBES), _torch_vectors(encoder, networks["encoder"], _PROBES))]
+    pairs = [(encoder.encode_passages(PROBES), _torch_vectors(encoder, networks["encoder"], PROBES))]
     if "question" in networks:
-        asked = [text for _, text in _PROBES]
+        asked = [text for _, text in PROBES]
         pairs.append((encoder.encode_questions(asked), _torch_vectors(encoder, networks["question"], asked)))
     return min(float(_cosines(ours, np.concatenate(list(theirs))).min()) for ours, theirs in pairs)
 

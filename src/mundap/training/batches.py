@@ -66,11 +66,11 @@ class ExampleFile:
                     found = _example(line, 0)
                     if isinstance(found, Example):
                         places.append((start, len(line)))
-                        answering.append(_fingerprint(found.positives[0]))
+                        answering.append(_fingerprints(found.positives[0]))
                     else:
                         self.dropped += 1
                 start += len(line)
-        self.answering = np.array(answering, np.int64)  # which examples have the same passage
+        self.answering = np.array(answering, np.int64).reshape(-1, 2)  # which have the same passage, the same article
         return np.array(places, np.int64).reshape(-1, 2)
 
     @cached_property
@@ -99,9 +99,14 @@ def _example(line: bytes, number: int) -> Example | Skipped:
         return Skipped("", "not JSON")
 
 
-def _fingerprint(passage: Context) -> int:
-    digest = hashlib.blake2b(f"{passage.title}\n{passage.text}".encode("utf-8", "surrogatepass"), digest_size=8)
-    return int.from_bytes(digest.digest(), "big", signed=True)
+def _fingerprints(passage: Context) -> tuple[int, int]:
+    """Of a passage and of its article; a passage without a title is an article of its own."""
+    whole = f"{passage.title}\n{passage.text}"
+    first, second = (
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        for text in (whole, passage.title or whole)
+    )
+    return int.from_bytes(first, "big", signed=True), int.from_bytes(second, "big", signed=True)
 
 
 def _is_packed(path: Path) -> bool:
@@ -165,6 +170,7 @@ class Stream(Generic[B]):
         self._run = recipe
         self._rank, self._world = rank, world
         self._together = 1  # examples with the same positive that are put beside one another
+        self._neighbours = 1  # and those with positives of the same article
 
     def _batch(self, places: list[list[int]], epoch: int) -> B:
         """The batch of the examples at these (set, number) places."""
@@ -191,10 +197,15 @@ class Stream(Generic[B]):
             chosen = np.concatenate([np.arange(len(one))] * whole + [chance.permutation(len(one))[:rest]])
             rows.append(np.stack([np.full(len(chosen), number), chosen], axis=1))
             # An example that is taken twice is not beside itself: each time is as another passage.
-            passages.append(one.answering[chosen] + np.arange(len(chosen)) // len(one))
+            passages.append(one.answering[chosen] + np.arange(len(chosen))[:, None] // len(one))
         order = np.concatenate(rows)
         shuffled = chance.permutation(len(order))
-        order, leads = _beside(order[shuffled], np.concatenate(passages)[shuffled], self._together)
+        keys, leads = np.concatenate(passages), np.arange(len(order))
+        for column, most in enumerate((self._together, self._neighbours)):
+            if most > 1:
+                moved, leads = _beside(keys[shuffled, column], most)
+                shuffled = shuffled[moved]
+        order = order[shuffled]
         size = self._run.batch
         order = order[: len(order) // size * size]
         if self._run.group:
@@ -246,18 +257,15 @@ class Stream(Generic[B]):
             step = (epoch + 1) * per_epoch
 
 
-def _beside(order: np.ndarray, passages: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with the same passage moved up beside the first of them, up to `most`; for each place that of its first."""
-    if most == 1:
-        return order, np.arange(len(order))
-    by_passage = np.argsort(passages, kind="stable")
-    same = np.cumsum(np.r_[True, np.diff(passages[by_passage]) != 0]) - 1
-    begins = np.flatnonzero(np.r_[True, np.diff(same) != 0])
-    nth = np.arange(len(order)) - begins[same]
-    leader = by_passage[np.arange(len(order)) - nth % most]
-    moved = np.lexsort((by_passage, leader))
-    first = np.searchsorted(leader[moved], leader[moved])  # leaders are ascending now
-    return order[by_passage[moved]], first
+def _beside(keys: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """An order in which rows with the same key stand beside the first of them, up to `most`; and the first of each."""
+    rows = np.arange(len(keys))
+    by_key = np.argsort(keys, kind="stable")
+    begins = np.r_[True, np.diff(keys[by_key]) != 0]
+    nth = rows - np.maximum.accumulate(np.where(begins, rows, 0))
+    leader = by_key[rows - nth % most]
+    moved = np.lexsort((by_key, leader))
+    return by_key[moved], np.searchsorted(leader[moved], leader[moved])  # leaders are ascending now
 
 
 class Batches(Stream[Batch]):
@@ -276,7 +284,7 @@ class Batches(Stream[Batch]):
     ) -> None:
         super().__init__(sets, recipe, rank, world)
         self._recipe = recipe
-        self._together = recipe.together
+        self._together, self._neighbours = recipe.together, recipe.neighbours
         self._tokenize = tokenize
 
     def _batch(self, places: list[list[int]], epoch: int) -> Batch:

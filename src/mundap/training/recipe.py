@@ -131,6 +131,8 @@ class Recipe(Run):
         hard: Hard negatives a question, drawn anew each epoch.
         together: Questions of the same passage that are put into one batch, where it is encoded once and brings its
             negatives once: much cheaper where a passage has many questions, as in SQuAD.
+        neighbours: Questions on the same article (by title) that are put into one batch, where its other passages are
+            hard negatives that cost nothing.
         random: Random negatives a question, from the example's own list.
         mask: Leave out negatives of the batch that are the positive, or contain the answer.
         chunks: Vectors of a passage: 1 for its first `passage_length` tokens (FirstP), 4 for up to four chunks, the
@@ -152,6 +154,7 @@ class Recipe(Run):
     hard: int = 1
     random: int = 0
     together: int = 1
+    neighbours: int = 1
     mask: bool = True
     chunks: int = 1
     chunk_words: int = 350
@@ -163,8 +166,8 @@ class Recipe(Run):
             raise UsageError(f"temperature = {self.temperature}: it must be greater than 0")
         if self.freeze and self.towers == "shared":
             raise UsageError("freeze needs two towers: a frozen shared network would not learn at all")
-        if self.chunks < 1 or self.chunk_words < 1 or self.together < 1:
-            raise UsageError("chunks, chunk_words and together are at least 1")
+        if min(self.chunks, self.chunk_words, self.together, self.neighbours) < 1:
+            raise UsageError("chunks, chunk_words, together and neighbours are at least 1")
         if not self.in_batch and not self.hard and not self.random:
             raise UsageError("no negatives: set in_batch, hard or random")
 
