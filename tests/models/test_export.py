@@ -123,6 +123,44 @@ def test_what_cannot_be_exported_is_said_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_int8_bears_a_dimension_much_larger_than_the_rest(tmp_path):
+    """As real encoders have them. Smoothing changes nothing but the scale of what is rounded."""
+    import onnxruntime
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    from mundap.models.checkpoint import TextEncoder, open_checkpoint
+    from mundap.models.export import quiet, write_fp32
+    from mundap.models.int8 import write_int8
+
+    network = TextEncoder(open_checkpoint(make_checkpoint(tmp_path / "hf"), "question")).eval()
+    with torch.no_grad():
+        for layer in network.network.encoder.layer:
+            layer.attention.output.LayerNorm.weight[5] = 60.0
+            layer.intermediate.dense.weight[:, 5] /= 60.0
+    chance = np.random.default_rng(1)
+    probes = [{"input_ids": chance.integers(5, 57, (1, length))} for length in (8, 20, 40, 60)]
+    fp32, smoothed, plain = (tmp_path / f"{name}.onnx" for name in ("fp32", "smoothed", "plain"))
+    with quiet():
+        write_fp32(network, fp32)
+        write_int8(fp32, smoothed, probes[:3])
+        quantize_dynamic(
+            str(fp32),
+            str(plain),
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            reduce_range=True,
+            extra_options={"DefaultTensorType": 1},
+        )
+
+    def vector(path):
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        return session.run(None, probes[3])[0][0]
+
+    far, near = (float(np.linalg.norm(vector(path) - vector(fp32))) for path in (plain, smoothed))
+    assert near < 0.5 * far
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["fp32.onnx", "plain.onnx", "smoothed.onnx"]
+
+
 def test_int8_of_a_real_model_is_close_to_torch(tmp_path):
     """The weights that the shipped encoder started from, over real sentences."""
     from mundap.models.export import export
@@ -139,4 +177,4 @@ def test_int8_of_a_real_model_is_close_to_torch(tmp_path):
     for text, ours in zip(texts, encoder.encode_questions(texts), strict=True):
         expected = torch_vector(source, encoder._tokenizer.encode(text).ids, encoder.config.pooling, False)
         cosines.append(float(ours @ expected / np.linalg.norm(ours) / np.linalg.norm(expected)))
-    assert min(cosines) > 0.97
+    assert min(cosines) > 0.99

@@ -102,7 +102,8 @@ class Alone:
 
 def gradients(chosen, batch_of=None, drop=False):
     from mundap.training import towers
-    from mundap.training.batches import Batches, ExampleFile, Tokens
+    from mundap.training.batches import Batches, Tokens
+    from mundap.training.examples import ExampleFile
     from mundap.training.step import Step
 
     model, tokenizer = towers.build(chosen)
@@ -184,7 +185,8 @@ def test_false_negatives_are_masked(files):
 
 def test_questions_of_one_passage_share_it_in_any_number_of_processes(files, tmp_path):
     from mundap.training import losses, towers
-    from mundap.training.batches import Batches, ExampleFile, Tokens
+    from mundap.training.batches import Batches, Tokens
+    from mundap.training.examples import ExampleFile
 
     chance = np.random.default_rng(7)
     base = [example(n, chance) for n in range(6)]
@@ -219,7 +221,8 @@ def test_questions_of_one_passage_share_it_in_any_number_of_processes(files, tmp
 
 
 def test_neighbours_are_questions_on_one_article(files, tmp_path):
-    from mundap.training.batches import Batches, ExampleFile
+    from mundap.training.batches import Batches
+    from mundap.training.examples import ExampleFile
 
     chance = np.random.default_rng(7)
     with writing(tmp_path / "articles.jsonl", "dpr-jsonl") as write:
@@ -239,7 +242,8 @@ def test_neighbours_are_questions_on_one_article(files, tmp_path):
 
 
 def test_an_example_taken_twice_is_not_beside_itself(files, tmp_path):
-    from mundap.training.batches import Batches, ExampleFile
+    from mundap.training.batches import Batches
+    from mundap.training.examples import ExampleFile
 
     chosen = recipe(files, tmp_path, together=8, group=False)
     batches = Batches([ExampleFile(one, None) for one in chosen.train], chosen, None)
@@ -251,7 +255,8 @@ def test_an_example_taken_twice_is_not_beside_itself(files, tmp_path):
 
 def test_batches_are_the_same_from_any_step_and_sets_are_weighted(files, tmp_path):
     from mundap.training import towers
-    from mundap.training.batches import Batches, ExampleFile, Tokens
+    from mundap.training.batches import Batches, Tokens
+    from mundap.training.examples import ExampleFile
 
     chosen = recipe(files, tmp_path)
     _, tokenizer = towers.build(chosen)
@@ -379,7 +384,8 @@ def test_two_processes_train_as_one(files, tmp_path):
 def test_validation_by_its_definition(files, tmp_path):
     """Ranks and likelihoods over the whole corpus of a dev set, counted out one by one."""
     from mundap.training import towers
-    from mundap.training.batches import ExampleFile, Tokens
+    from mundap.training.batches import Tokens
+    from mundap.training.examples import ExampleFile
     from mundap.training.validate import dev_set, encode, validate
 
     chosen = recipe(files, tmp_path)

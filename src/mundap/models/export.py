@@ -18,6 +18,7 @@ from mundap.models import checkpoint
 from mundap.models.encoder import Encoder
 from mundap.models.folder import EncoderConfig
 from mundap.models.int8 import PROBES, write_int8
+from mundap.models.session import open_tokenizer
 
 try:
     import onnx
@@ -63,9 +64,10 @@ def export(
     loaded = towers["encoder"]
     recipe = loaded.recipe
     length = min(recipe.max_length, checkpoint.positions(loaded.network.config))
-    pairs = loaded.tokenizer.backend_tokenizer.encode_batch(list(PROBES))
-    probes = [{"input_ids": np.array([pair.ids[:length]], np.int64)} for pair in pairs]
     with making(out) as made:
+        loaded.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
+        pairs = open_tokenizer(made / "tokenizer.json").encode_batch(list(PROBES))
+        probes = [{"input_ids": np.array([pair.ids[:length]], np.int64)} for pair in pairs]
         with quiet():
             for part, network in networks.items():
                 write_fp32(network, made / f"{part}.fp32.onnx")
@@ -73,7 +75,6 @@ def export(
                     write_int8(made / f"{part}.fp32.onnx", made / f"{part}.int8.onnx", probes)
         for path in made.glob("*.fp32.onnx") if "fp32" not in precisions else ():
             path.unlink()
-        loaded.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
         EncoderConfig(
             name=name or source.name,
             dimension=loaded.dimension,

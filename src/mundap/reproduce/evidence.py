@@ -20,7 +20,7 @@ from mundap.reproduce.ranking import Model
 from mundap.reproduce.setting import Setting
 from mundap.text.answers import has_answer
 from mundap.training.ance.negatives import Generation, Sieve
-from mundap.training.batches import ExampleFile
+from mundap.training.examples import ExampleFile
 from mundap.training.recipe import DataSet
 from mundap.training.towers import padded
 

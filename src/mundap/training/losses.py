@@ -50,6 +50,23 @@ def reading(
     return torch.stack(values)
 
 
+def imitating(logits: Any, shares: Any) -> Any:
+    """For each row the cross-entropy with given shares.
+
+    Args:
+        logits: Rows x tokens; padding at minus infinity, with a share of 0.
+        shares: The same shape; each row adds up to 1.
+    """
+    logs = torch.log_softmax(logits, 1)
+    return -torch.where(shares > 0, shares * logs, 0.0).sum(1)
+
+
+def agreeing(scores: Any, others: Any) -> Any:
+    """The cross-entropy of a choice among passages, or of none of them, with another's choice."""
+    ours, theirs = (torch.cat([part, part.new_zeros(1)]) for part in (scores, others))
+    return -(torch.softmax(theirs, 0) * torch.log_softmax(ours, 0)).sum()
+
+
 def selecting(scores: Any, target: int | None) -> Any:
     """The negative log-likelihood of one passage of a group, or of none of them, whose score is always 0."""
     with_null = torch.cat([scores, scores.new_zeros(1)])

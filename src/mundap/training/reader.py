@@ -21,6 +21,7 @@ from mundap.training.processes import Processes
 from mundap.training.reader_data import DevQuestion, Group, ReaderBatch, ReaderBatches, dev_questions, example_file
 from mundap.training.recipe import ReaderRecipe
 from mundap.training.step import Pieces
+from mundap.training.teacher import Teacher
 from mundap.training.towers import chunks, padded, set_dropout
 
 _BATCH = 32
@@ -70,6 +71,7 @@ class ReaderLearner:
         )
         self._windows = Windows(raw, self.config)
         self._batches = ReaderBatches(sets, recipe, self._windows, processes.rank, processes.world)
+        self._teacher = Teacher(recipe.teacher) if recipe.teacher else None
 
     @property
     def an_epoch(self) -> int:
@@ -83,33 +85,40 @@ class ReaderLearner:
     def backward(self, batch: ReaderBatch, scale: float) -> Seen:
         """Each question weighs the same; processes have whole groups, so the sum of their gradients is exact."""
         device = next(self.reader.parameters()).device
-        rows = [window.ids for group in batch.groups for window in group.windows]
+        windows = [window for group in batch.groups for window in group.windows]
+        rows = [window.ids for window in windows]
         pieces = Pieces(self.reader, rows, self._recipe, self._pad, device)
         selection: list[Any] = [None] * len(rows)
         spans: list[Any] = [torch.zeros((), device=device)] * len(rows)
         right = [places for group in batch.groups for places in group.spans]
         weights = self._null_weights(batch.groups, device)
+        taught = self._teacher.opinions(batch.groups) if self._teacher else None
+        share = self._recipe.teacher_weight if taught else 0.0
         for numbers, (starts, ends, chosen) in zip(pieces.groups, pieces.outputs, strict=True):
             for place, number in enumerate(numbers):
                 selection[number] = chosen[place]
             if not self._recipe.selection_only:
                 lengths = torch.tensor([len(rows[number]) for number in numbers], device=device)
                 beyond = torch.arange(starts.shape[1], device=device) >= lengths.unsqueeze(1)
-                values = losses.reading(
-                    starts.masked_fill(beyond, -torch.inf),
-                    ends.masked_fill(beyond, -torch.inf),
-                    [right[number] for number in numbers],
-                    weights[torch.tensor(numbers, device=device)],
-                    self._recipe.spans == "best",
-                )
+                starts, ends = (part.masked_fill(beyond, -torch.inf) for part in (starts, ends))
+                places, null = [right[number] for number in numbers], weights[torch.tensor(numbers, device=device)]
+                values = losses.reading(starts, ends, places, null, self._recipe.spans == "best")
+                if taught:
+                    counts = torch.where(torch.tensor([bool(one) for one in places], device=device), 1.0, null)
+                    some = [(windows[number], taught[number]) for number in numbers]
+                    told = _imitated(starts, [(window, one.starts) for window, one in some])
+                    told = told + _imitated(ends, [(window, one.ends) for window, one in some])
+                    values = (1 - share) * values + share * counts * told
                 for place, number in enumerate(numbers):
                     spans[number] = values[place]
         total, ranks, first = torch.zeros((), device=device), [], 0
         for group in batch.groups:
             scores = torch.stack(selection[first : first + len(group.windows)])
-            total = (
-                total + losses.selecting(scores, group.target) + torch.stack(spans[first : first + len(scores)]).sum()
-            )
+            choice = losses.selecting(scores, group.target)
+            if taught:
+                others = [one.selection for one in taught[first : first + len(scores)]]
+                choice = (1 - share) * choice + share * losses.agreeing(scores, scores.new_tensor(others))
+            total = total + choice + torch.stack(spans[first : first + len(scores)]).sum()
             if group.target is not None:
                 ranks.append(1 + int((scores > scores[group.target]).sum()))
             first += len(scores)
@@ -195,6 +204,16 @@ class ReaderLearner:
     def save(self, folder: Path) -> None:
         """Write the reader."""
         write_reader(self._loaded, folder)
+
+
+def _imitated(logits: Any, rows: Sequence[tuple[Window, np.ndarray]]) -> Any:
+    """How far each row is from a teacher's shares, among the tokens of the text and "none"."""
+    shares, outside = torch.zeros_like(logits), torch.ones_like(logits, dtype=torch.bool)
+    for number, (window, row) in enumerate(rows):
+        shares[number, : len(row)] = torch.from_numpy(row)
+        outside[number, 0] = False
+        outside[number, window.first : window.first + len(window.offsets)] = False
+    return losses.imitating(logits.masked_fill(outside, -torch.inf), shares)
 
 
 def _prepared(model: ReaderNetwork, recipe: ReaderRecipe) -> ReaderNetwork:

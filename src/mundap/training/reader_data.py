@@ -13,8 +13,9 @@ from mundap.models.windows import Window, Windows
 from mundap.records import Context, Example, Question
 from mundap.text.answers import Mode, find_answers, has_answer
 from mundap.training import formats
-from mundap.training.batches import ExampleFile, Stream, rewritten
+from mundap.training.examples import ExampleFile, rewritten
 from mundap.training.recipe import DataSet, ReaderRecipe
+from mundap.training.stream import Stream
 
 Places = list[tuple[int, int]]
 

@@ -231,6 +231,8 @@ class ReaderRecipe(Run):
         retriever: A dual encoder whose question side learns along, from the same passages (joint training); its passage
             side stays as it is, and so do the vectors of an index.
         retriever_weight: How much the retriever's loss counts.
+        teacher: The model folder of a larger reader, whose opinion of every passage is learnt too (distillation).
+        teacher_weight: The teacher's share in what is learnt; the rest is the answers'.
         metric: What decides which checkpoint is best.
     """
 
@@ -246,6 +248,8 @@ class ReaderRecipe(Run):
     stride: int = 96
     retriever: str = ""
     retriever_weight: float = 1.0
+    teacher: str = ""
+    teacher_weight: float = 0.7
     metric: Literal["nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1"] = "f1"
 
     def __post_init__(self) -> None:
@@ -254,6 +258,10 @@ class ReaderRecipe(Run):
             raise UsageError("passages and longest are at least 1")
         if not 0 <= self.null < 1:
             raise UsageError(f"null = {self.null}: a share, from 0 up to, not including, 1")
+        if not 0 <= self.teacher_weight <= 1:
+            raise UsageError(f"teacher_weight = {self.teacher_weight}: a share, from 0 to 1")
+        if self.teacher and self.selection_only:
+            raise UsageError("a teacher teaches spans too: leave out selection_only")
 
 
 R = TypeVar("R", bound=Run)
@@ -292,7 +300,7 @@ def load(kind: type[R], path: str | Path | None, overrides: Mapping[str, Any] | 
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: {error}") from None
     values = _checked(facts, str(path), base, kind)
-    for key in ("start", "passage_start", "retriever", "index", "out"):
+    for key in ("start", "passage_start", "retriever", "teacher", "index", "out"):
         if values.get(key):
             values[key] = _resolved(values[key], base)
     # Together, for what is wrong in the file may be put right by a flag.

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mundap.training import loop, towers
-from mundap.training.batches import Batch, Batches, ExampleFile, Tokens
+from mundap.training.batches import Batch, Batches, Tokens
+from mundap.training.examples import ExampleFile
 from mundap.training.loop import Figures, Seen, Trained, Watcher
 from mundap.training.processes import Processes
 from mundap.training.recipe import Recipe

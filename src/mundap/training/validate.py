@@ -12,7 +12,8 @@ import torch
 
 from mundap.records import Context, Example
 from mundap.text.answers import has_answer
-from mundap.training.batches import ExampleFile, Tokens
+from mundap.training.batches import Tokens
+from mundap.training.examples import ExampleFile
 from mundap.training.processes import Processes
 from mundap.training.recipe import Recipe
 from mundap.training.towers import DualEncoder, Tower, chunks, padded

@@ -28,7 +28,7 @@ def recipe(files, pool, out, **changes):
 
 def inferencer(chosen, meeting, **options):
     from mundap.training.ance.inferencer import Inferencer
-    from mundap.training.batches import ExampleFile
+    from mundap.training.examples import ExampleFile
 
     sets = [ExampleFile(one, None) for one in chosen.train]
     return Inferencer(chosen, sets, meeting, torch.device("cpu"), **options), sets

@@ -67,7 +67,8 @@ def test_approximate_search_orders_as_the_similarity_does(tmp_path, similarity):
 def test_the_best_chunk_counts_in_training(files, tmp_path):
     """MaxP: the score of a passage is the largest of its chunks', and only that chunk learns."""
     from mundap.training import towers
-    from mundap.training.batches import Batches, ExampleFile, Tokens
+    from mundap.training.batches import Batches, Tokens
+    from mundap.training.examples import ExampleFile
     from mundap.training.recipe import Recipe
     from mundap.training.step import Step
 

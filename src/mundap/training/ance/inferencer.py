@@ -23,7 +23,8 @@ from mundap.training.ance.corpus import Shard, ShardedCorpus
 from mundap.training.ance.meeting import Meeting
 from mundap.training.ance.negatives import Sieve, manner
 from mundap.training.ance.search import Vectors, nearest
-from mundap.training.batches import ExampleFile, Tokens
+from mundap.training.batches import Tokens
+from mundap.training.examples import ExampleFile
 from mundap.training.recipe import AnceRecipe
 from mundap.training.towers import DualEncoder, Tower, chunks, padded
 

@@ -14,7 +14,7 @@ from mundap.text.answers import Mode, has_answer
 from mundap.text.overlap import containment, shingles
 from mundap.training.ance.corpus import ShardedCorpus
 from mundap.training.ance.meeting import Meeting
-from mundap.training.batches import ExampleFile
+from mundap.training.examples import ExampleFile
 from mundap.training.recipe import AnceRecipe
 
 _SAME = 0.8  # of the shorter text's shingles: a passage that repeats a positive

@@ -19,7 +19,7 @@ from mundap.training import recipe as recipes
 from mundap.training.ance import trainer
 from mundap.training.ance.inferencer import Inferencer, Listener
 from mundap.training.ance.meeting import Meeting
-from mundap.training.batches import ExampleFile
+from mundap.training.examples import ExampleFile
 from mundap.training.loop import Trained, Watcher, is_first, refuse_incomplete
 from mundap.training.recipe import AnceRecipe, DataSet
 

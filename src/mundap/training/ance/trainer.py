@@ -16,7 +16,8 @@ from mundap.training.ance.corpus import ShardedCorpus
 from mundap.training.ance.inferencer import Inferencer
 from mundap.training.ance.meeting import Meeting
 from mundap.training.ance.negatives import Generation, manner
-from mundap.training.batches import Batch, Batches, ExampleFile, Tokens
+from mundap.training.batches import Batch, Batches, Tokens
+from mundap.training.examples import ExampleFile
 from mundap.training.loop import Seen, Trained, Watcher
 from mundap.training.processes import Processes
 from mundap.training.recipe import AnceRecipe
