@@ -48,7 +48,10 @@ class ByHand:
         self._length = reader.config.max_length
 
     def read(self, question: str, hits: list, least: float = 0.0) -> str:
-        """The answer's text, or none if it is not sure enough. Which span of which passage it is, is decided as we do: networks are compared here."""
+        """The answer's text, or none if it is not sure enough.
+
+        Which span of which passage it is, is decided as we do: networks are compared here.
+        """
         from mundap.models.reader import Scored
         from mundap.reader.ask import choose
 
