@@ -216,6 +216,8 @@ def test_questions_of_one_passage_share_it_in_any_number_of_processes(files, tmp
     assert passages == 4  # two positives and a negative of each, for eight questions
     assert loss(2)[0] == pytest.approx(alone, rel=1e-5)
     assert loss(8)[0] == pytest.approx(alone, rel=1e-5)  # every process has its own copy, of which one counts
+    with pytest.raises(UsageError, match="in_batch"):
+        dataclasses.replace(chosen, in_batch=False)
     spread = dataclasses.replace(chosen, together=1)
     assert len(next(Batches(sets, spread, tokens)._from(0)).passages) > passages
 

@@ -168,6 +168,8 @@ class Recipe(Run):
             raise UsageError("freeze needs two towers: a frozen shared network would not learn at all")
         if min(self.chunks, self.chunk_words, self.together, self.neighbours) < 1:
             raise UsageError("chunks, chunk_words, together and neighbours are at least 1")
+        if self.together > 1 and not self.in_batch:
+            raise UsageError("together needs in_batch: questions of one passage share its negatives")
         if not self.in_batch and not self.hard and not self.random:
             raise UsageError("no negatives: set in_batch, hard or random")
 
