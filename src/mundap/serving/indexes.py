@@ -61,6 +61,9 @@ class Served:
         """See whether the files are as they were; if not, open the index again, beside all other work."""
         manifest = _state(self.path / COMMITTED)
         committed = manifest != self._manifest
+        if not committed and not _intact(self._files, gone_is_fine=False):
+            manifest = _state(self.path / COMMITTED)  # it may have come since; old files go only after it
+            committed = manifest != self._manifest
         if manifest is None:
             self._failure = IndexMissing(f"no index in {self.path}. The server goes on when it is there again.")
         elif not _intact(self._files, gone_is_fine=committed) or not _intact(self._lexical, gone_is_fine=True):
