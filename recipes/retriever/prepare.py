@@ -3,8 +3,8 @@
     python recipes/retriever/prepare.py DATA -o OUT
 
 Makes a pool of passages, indexed with the packaged retriever, and from it one file of examples a set, with negatives by
-BM25 and by that retriever. SQuAD's paragraphs are left whole, the rest is cut as `mundap index` does it, so that both
-kinds of passages are learnt. What is there already is kept.
+BM25 and by that retriever. SQuAD's are made a second time, with whole paragraphs: the retriever learns from those, and
+from the other sets as `mundap index` cuts them, so that it knows both kinds of passages. What is there already is kept.
 """
 
 import argparse
@@ -89,10 +89,12 @@ def main() -> None:
     mundap("index", *(data / path for path in POOL), sections, "-o", pool)
     mundap("index", *(data / path for path in WHOLE), "-o", out / "pool-whole", "--words", 10000)
     excluded = [word for name in TESTS for word in ("--exclude", data / f"dpr-qa/topics.dpr.{name}.txt.gz")]
-    for name, path in {**{name: data / path for name, path in SETS.items()}, "fairytale": asked}.items():
+    few = arguments.negatives
+    sets = {name: (data / path, pool) for name, path in SETS.items()}
+    sets |= {"fairytale": (asked, pool), "squad-whole": (data / SETS["squad"], out / "pool-whole")}
+    for name, (path, source) in sets.items():
         made = out / f"{name}.jsonl"
         if not made.exists():
-            source, few = out / "pool-whole" if name == "squad" else pool, str(arguments.negatives)
             mundap("data", "make", "-i", source, "-q", path, "-o", made, "--bm25", few, "--dense", few, *excluded)
     divide(out / "new_wiki.jsonl", out / "new_wiki-train.jsonl", out / "new_wiki-dev.jsonl")
     dev, made = data / DEV, out / "dev.jsonl"

@@ -1,5 +1,6 @@
 """An index that changes, goes, breaks and comes back while it is served."""
 
+import asyncio
 import shutil
 import threading
 
@@ -7,6 +8,7 @@ import pytest
 
 from mundap import Index
 from mundap.index import build
+from mundap.serving import indexes
 from tests.serving.conftest import httpx2, until
 
 
@@ -54,6 +56,30 @@ def test_commits_are_seen_without_a_request_failing(server, folder):
             client.join()
     assert len(statuses) > 20
     assert set(statuses) == {200}
+
+
+def test_a_commit_in_the_middle_of_a_look_is_no_damage(folder, monkeypatch):
+    """Old files go after the new manifest has come: between the first and the last file that is looked at."""
+    (folder / "b.txt").write_text("The sea.")
+    build.add([folder / "b.txt"], folder / "i")
+    seen, state = [], indexes._state
+
+    def look_and_compact(path):
+        found = state(path)
+        seen.append(path)
+        if len(seen) == 1:
+            build.compact(folder / "i")
+        return found
+
+    async def look():
+        served = indexes.Served("main", folder / "i")
+        old = served.index()
+        monkeypatch.setattr(indexes, "_state", look_and_compact)
+        assert served.index() is old
+        assert any(state(path) is None for path in seen)  # else the test shows nothing
+        assert (await served.newest()).manifest.generation > old.manifest.generation
+
+    asyncio.run(look())
 
 
 def test_an_answer_is_not_kept_beyond_its_generation(server, folder):

@@ -59,14 +59,15 @@ class Served:
 
     def look(self) -> None:
         """See whether the files are as they were; if not, open the index again, beside all other work."""
+        # The manifest after the files: old ones go only when a new manifest is there, and it may come at any moment.
+        whole = _intact(self._files, gone_is_fine=False)
         manifest = _state(self.path / COMMITTED)
         committed = manifest != self._manifest
-        if not committed and not _intact(self._files, gone_is_fine=False):
-            manifest = _state(self.path / COMMITTED)  # it may have come since; old files go only after it
-            committed = manifest != self._manifest
+        if committed and not whole:
+            whole = _intact(self._files, gone_is_fine=True)
         if manifest is None:
             self._failure = IndexMissing(f"no index in {self.path}. The server goes on when it is there again.")
-        elif not _intact(self._files, gone_is_fine=committed) or not _intact(self._lexical, gone_is_fine=True):
+        elif not whole or not _intact(self._lexical, gone_is_fine=True):
             # The copy that is put back may be as old as the files: what is there is always looked at in full.
             self._failure = IndexDamaged(f"files of the index in {self.path} were changed. The server goes on when "
                                          "they are whole again.")  # fmt: skip
