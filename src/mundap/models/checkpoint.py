@@ -97,13 +97,13 @@ def has_two_towers(folder: Path) -> bool:
     return all((folder / role / "config.json").is_file() for role in ("question", "passage"))
 
 
-def open_checkpoint(folder: Path, role: str = "question", attention: str = "eager") -> Checkpoint:
+def open_checkpoint(folder: Path, role: str = "question", attention: str | None = "eager") -> Checkpoint:
     """Read a checkpoint.
 
     Args:
         folder: Of one encoder, or of two in `question/` and `passage/`.
         role: `question` or `passage`: which one is wanted.
-        attention: Which of the library's implementations to use.
+        attention: Which of the library's implementations to use; none: the fastest that the network has.
 
     Raises:
         ModelError: It is missing, incomplete, of another kind, or the wrong one of a pair.
@@ -126,7 +126,7 @@ def open_checkpoint(folder: Path, role: str = "question", attention: str = "eage
         raise ModelError(f"{folder} cannot be read as a checkpoint: {reason}") from error
 
 
-def _open_plain(folder: Path, attention: str) -> Checkpoint:
+def _open_plain(folder: Path, attention: str | None) -> Checkpoint:
     recipe, heads = _read_modules(folder)
     network, report = transformers.AutoModel.from_pretrained(
         folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
@@ -136,7 +136,7 @@ def _open_plain(folder: Path, attention: str) -> Checkpoint:
     return Checkpoint(network, torch.nn.Sequential(*map(_layer, heads)), fast(tokenizer, folder), recipe)
 
 
-def _open_dpr(folder: Path, architecture: str, role: str, attention: str) -> Checkpoint:
+def _open_dpr(folder: Path, architecture: str, role: str, attention: str | None) -> Checkpoint:
     """By its own class: AutoModel would make a question encoder with random weights of a context encoder."""
     if architecture not in _DPR:
         raise ModelError(f"{folder}: {architecture} is no encoder of questions or passages")
@@ -162,7 +162,7 @@ def dpr_tokenizer(folder: Path) -> Any:
     return fast(tokenizer, folder)
 
 
-def plain_bert(config: Any, weights: dict[str, Any], folder: Path, attention: str) -> Any:
+def plain_bert(config: Any, weights: dict[str, Any], folder: Path, attention: str | None) -> Any:
     """A plain BERT with the weights of DPR's: what is under DPR's names cannot be saved under any other."""
     facts = {key: value for key, value in config.to_dict().items() if key not in _NOT_OF_BERT}
     plain = transformers.BertConfig(**facts)
@@ -172,7 +172,7 @@ def plain_bert(config: Any, weights: dict[str, Any], folder: Path, attention: st
     return network
 
 
-def _open_ance(folder: Path, attention: str) -> Checkpoint:
+def _open_ance(folder: Path, attention: str | None) -> Checkpoint:
     """RoBERTa's [CLS], a linear layer, a layer norm."""
     config = transformers.RobertaConfig.from_pretrained(folder)
     config._attn_implementation = attention

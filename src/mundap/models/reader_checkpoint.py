@@ -68,13 +68,13 @@ def is_reader(folder: Path) -> bool:
 
 
 def open_reader(
-    folder: Path, attention: str = "eager", fresh: bool = False, base: Path | None = None
+    folder: Path, attention: str | None = "eager", fresh: bool = False, base: Path | None = None
 ) -> ReaderCheckpoint:
     """Read a checkpoint of a reader.
 
     Args:
         folder: Of a Hugging Face checkpoint, or an original DPR `.cp` file.
-        attention: Which of the library's implementations to use.
+        attention: Which of the library's implementations to use; none: the fastest that the network has.
         fresh: Whether an encoder without heads may be given, to be trained: it gets new ones.
         base: For a `.cp` file, the folder of the BERT it was trained from.
 
@@ -144,7 +144,7 @@ def _load_heads(model: ReaderNetwork, weights: dict[str, Any], where: Path) -> N
         getattr(model, part).load_state_dict(own)
 
 
-def _open_dpr(folder: Path, attention: str) -> ReaderCheckpoint:
+def _open_dpr(folder: Path, attention: str | None) -> ReaderCheckpoint:
     model, report = transformers.DPRReader.from_pretrained(
         folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
     )
@@ -156,7 +156,7 @@ def _open_dpr(folder: Path, attention: str) -> ReaderCheckpoint:
     return ReaderCheckpoint(model, tokenizer, max_length=_longest(network))
 
 
-def _open_plain_qa(folder: Path, architecture: str, attention: str) -> ReaderCheckpoint:
+def _open_plain_qa(folder: Path, architecture: str, attention: str | None) -> ReaderCheckpoint:
     """Extractive QA without a head for selection: how much better the best span is than none says it."""
     kind = getattr(transformers, architecture, None)
     if kind is None:

@@ -52,7 +52,7 @@ class ReaderLearner:
             for file in (example_file(one, scratch) for one in recipe.dev)
         }
         torch.manual_seed(recipe.seed)  # new heads start from chance
-        self._loaded = open_reader(Path(recipe.start), "sdpa", fresh=True)
+        self._loaded = open_reader(Path(recipe.start), attention=None, fresh=True)
         longest = min(recipe.passage_length, checkpoint.positions(self._loaded.model.network.config))
         self._loaded = replace(self._loaded, max_length=longest)
         self.reader = self.model = _prepared(self._loaded.model, recipe)
@@ -199,7 +199,7 @@ class ReaderLearner:
     def at_start(self) -> Any:
         """The model before training."""
         torch.manual_seed(self._recipe.seed)
-        return open_reader(Path(self._recipe.start), "sdpa", fresh=True).model
+        return open_reader(Path(self._recipe.start), attention=None, fresh=True).model
 
     def save(self, folder: Path) -> None:
         """Write the reader."""

@@ -113,7 +113,7 @@ def build(recipe: Recipe) -> tuple[DualEncoder, Any]:
 
 
 def _tower(folder: Path, role: str, recipe: Recipe) -> Tower:
-    loaded = checkpoint.open_checkpoint(folder, role, "sdpa")
+    loaded = checkpoint.open_checkpoint(folder, role, attention=None)
     network = loaded.network
     set_dropout(network, recipe.dropout, recipe.attention_dropout)
     if recipe.recompute:
