@@ -224,16 +224,18 @@ def log_of(out):
     return [(row["step"], row.get("loss"), row.get("dev")) for row in rows]
 
 
-def test_training_learns_and_leaves_a_model_that_answers(files, tmp_path):
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet"])
+def test_training_learns_and_leaves_a_model_that_answers(files, tmp_path, kind):
     from mundap.models.export_reader import export_reader
     from mundap.models.reader import Reader
     from mundap.models.reader_checkpoint import open_reader
     from mundap.records import Hit, Passage
     from mundap.text.judge import judge
     from mundap.training.reader import train
+    from tests.models.test_export import make_checkpoint
 
-    seen = []
-    chosen = recipe(files, tmp_path / "run", epochs=8, metric="gold_f1", dropout=0.0)
+    seen, start = [], str(make_checkpoint(tmp_path / "start", kind))
+    chosen = recipe(files, tmp_path / "run", start=start, epochs=8, metric="gold_f1", dropout=0.0)
     done = train(chosen, seen.append)
     assert (done.steps, seen[-1].step, done.stopped) == (40, 40, "all steps done")
     before, after = done.before["all"], done.figures["all"]
