@@ -1,10 +1,10 @@
 """Reading: how long an answer takes, and how many questions a second against a hand-made torch script.
 
-python benchmarks/reading.py INDEX --checkpoint FOLDER [--questions FILE]
+python benchmarks/reading.py INDEX QUESTIONS --checkpoint FOLDER
 
-INDEX is any index (100,000 passages for the figures in README.md), CHECKPOINT the torch checkpoint that the shipped
-reader was exported from. The peer is what one gets from transformers by hand: the same network in fp32, the ten
-passages of a question as one batch padded to the maximum.
+INDEX is any index (100,000 passages for the figures in README.md) that has the answers to QUESTIONS, CHECKPOINT the
+torch checkpoint that the shipped reader was exported from. The peer is what one gets from transformers by hand: the
+same network in fp32, the ten passages of a question as one batch padded to the maximum.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common import QUESTIONS, report, side_by_side
+from common import report, side_by_side
 
 READ = 10
 
@@ -79,19 +79,19 @@ def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("index")
+    parser.add_argument("questions", type=Path, help="Any file that `mundap evaluate` reads.")
     parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--questions", type=Path, default=QUESTIONS, help="One a line.")
     parser.add_argument("-n", type=int, default=100)
     arguments = parser.parse_args()
 
     from mundap import Index
     from mundap.models.reader import Reader
+    from mundap.questions import read_all, sample
     from mundap.reader.ask import ask, read
     from mundap.text.scores import normalize
 
     index, reader = Index(arguments.index), Reader.from_pretrained()
-    lines = arguments.questions.read_text("utf-8").splitlines()
-    questions = [line for line in lines if line.strip()][: arguments.n]
+    questions = [one.text for one in sample(read_all(arguments.questions)[0], arguments.n)]
     ask(index, questions[0], reader)
     seconds = []
     for question in questions:
@@ -100,13 +100,15 @@ def main() -> None:
         seconds.append(time.perf_counter() - started)
     found = [index.search(question, READ) for question in questions]
     peer = ByHand(arguments.checkpoint, reader)
-    same = {}
+    same, ours = {}, {}
     for name, least in (("as shown", reader.config.threshold), ("forced", 0.0)):
-        ours = [read(reader, question, hits, threshold=least) for question, hits in zip(questions, found, strict=True)]
+        ours[name] = [
+            read(reader, question, hits, threshold=least) for question, hits in zip(questions, found, strict=True)
+        ]
         theirs = [peer.read(question, hits, least) for question, hits in zip(questions, found, strict=True)]
         same[name] = [
             normalize(one.answers[0].text if one.answers else "") == normalize(other)
-            for one, other in zip(ours, theirs, strict=True)
+            for one, other in zip(ours[name], theirs, strict=True)
         ]
     some = range(min(30, len(questions)))
     times = side_by_side(
@@ -120,6 +122,7 @@ def main() -> None:
         {
             "passages": len(index),
             "questions": len(questions),
+            "answered_percent": round(100 * float(np.mean([not one.no_answer for one in ours["as shown"]])), 1),
             "warm_ask_median_seconds": round(statistics.median(seconds), 3),
             "warm_ask_p95_seconds": round(float(np.percentile(seconds, 95)), 3),
             "cold_command_seconds": round(cold(arguments.index, questions[0], 5), 3),
