@@ -3,12 +3,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from mundap import Index
 from mundap.errors import IndexDamaged, IndexLocked, IndexMissing, ModelError, MundapError, UsageError
 from mundap.index.build import Options, add, build, compact, delete
+from mundap.index.manifest import Manifest
 from mundap.index.verify import verify
 from mundap.index.writer import Writer
 
@@ -321,6 +323,22 @@ def test_damage_is_found_and_said(corpus, tmp_path, tiny_model):
         Index(out)
     build([corpus], out, Options(model=str(tiny_model)), fresh=True)
     assert verify(out) == []
+
+
+def test_rows_of_another_layout_are_said(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    victim = next(out.glob("segments/*/sources.bin"))
+    victim.write_bytes(victim.read_bytes()[:-8])
+    manifest = Manifest.load(out)
+    (segment,) = manifest.segments
+    files = tuple(
+        replace(file, bytes=victim.stat().st_size) if file.path.endswith("sources.bin") else file
+        for file in segment.files
+    )
+    manifest.with_changes(segments=(replace(segment, files=files),)).save(out, "manifest.json")
+    with pytest.raises(IndexDamaged, match="sources.bin has no whole number of rows"):
+        add([corpus], out)
 
 
 def test_a_manifest_of_a_newer_format_or_a_broken_one(corpus, tmp_path):

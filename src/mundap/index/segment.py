@@ -99,7 +99,10 @@ class Segment:
 
     def _map(self, name: str, dtype: Any) -> np.ndarray:
         """A file as an array. A plain one over the mapped bytes: numpy's own memmap class is slow to index."""
-        return np.frombuffer(self._maps.get(name, b""), dtype)
+        data, row = self._maps.get(name, b""), np.dtype(dtype).itemsize
+        if len(data) % row:
+            raise IndexDamaged(f"{self.folder / name} has no whole number of rows of {row} bytes. {_CURE}")
+        return np.frombuffer(data, dtype)
 
     @cached_property
     def _blob(self) -> Any:
