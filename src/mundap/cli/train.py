@@ -178,7 +178,7 @@ def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **
     """Fit a reader's confidence, and the threshold below which it says nothing, on held-back questions.
 
     Each question is asked twice, once without the documents that have the answer. Printed figures are cross-fitted.
-    Also fitted is how sure the answer of the first four passages must be for the rest not to be read.
+    Also fitted is how sure the answer of the first two passages must be for the rest not to be read.
     A --ranking or --retrieval-weight that is given here is kept with the reader.
 
     \b

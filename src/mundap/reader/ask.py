@@ -14,7 +14,7 @@ from mundap.records import Answer, Answered, Found, Hit
 READ = 10
 """How many passages are read."""
 
-FIRST = 4
+FIRST = 2
 """How many passages are read before the question is whether that is enough."""
 
 RERANKED = 50
