@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("index")
     parser.add_argument("questions", type=Path, help="Any file that `mundap evaluate` reads.")
     parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("-n", type=int, default=100)
+    parser.add_argument("-n", type=int, default=100, help="How many of them, drawn at random.")
     arguments = parser.parse_args()
 
     from mundap import Index
@@ -110,11 +110,10 @@ def main() -> None:
             normalize(one.answers[0].text if one.answers else "") == normalize(other)
             for one, other in zip(ours[name], theirs, strict=True)
         ]
-    some = range(min(30, len(questions)))
     times = side_by_side(
         {
-            "mundap": lambda: [read(reader, questions[n], found[n]) for n in some],
-            "torch": lambda: [peer.read(questions[n], found[n]) for n in some],
+            "mundap": lambda: [read(reader, *one) for one in zip(questions, found, strict=True)],
+            "torch": lambda: [peer.read(*one) for one in zip(questions, found, strict=True)],
         }
     )
     report(
@@ -126,7 +125,7 @@ def main() -> None:
             "warm_ask_median_seconds": round(statistics.median(seconds), 3),
             "warm_ask_p95_seconds": round(float(np.percentile(seconds, 95)), 3),
             "cold_command_seconds": round(cold(arguments.index, questions[0], 5), 3),
-            "reading_questions_per_second": {name: round(len(some) / value, 2) for name, value in times.items()},
+            "reading_questions_per_second": {name: round(len(questions) / value, 2) for name, value in times.items()},
             "ratio": round(times["torch"] / times["mundap"], 2),
             "same_answers_percent": {name: round(100 * float(np.mean(values)), 1) for name, values in same.items()},
         },
