@@ -204,6 +204,8 @@ def test_interrupt_and_broken_pipe(indexed, corpus, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", "from mundap.cli import run; run()", "index", str(corpus), "-o", str(tmp_path / "j")],
         stderr=subprocess.PIPE,
+        # Who runs the tests in the background of a shell has interrupts ignored, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (tmp_path / "j" / "segments").exists():
         time.sleep(0.01)
