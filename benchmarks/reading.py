@@ -2,7 +2,7 @@
 
 python benchmarks/reading.py INDEX QUESTIONS --checkpoint FOLDER
 
-INDEX is any index (100,000 passages for the figures in README.md) that has the answers to QUESTIONS, CHECKPOINT the
+INDEX is any index (49,120 passages for the figures in README.md) that has the answers to QUESTIONS, CHECKPOINT the
 torch checkpoint that the shipped reader was exported from. The peer is what one gets from transformers by hand: the
 same network in fp32, the ten passages of a question as one batch padded to the maximum.
 """
