@@ -48,16 +48,16 @@ def example(number, chance):
     )
 
 
-def write_files(folder):
-    """A tiny checkpoint, two training sets and a dev set."""
+def write_files(folder, make=example, sets=(("a", 1, 40), ("b", 2, 12), ("dev", 3, 20))):
+    """A tiny checkpoint, training sets and a dev set: their names, seeds and sizes."""
     from tests.models.test_export import make_checkpoint
 
     make_checkpoint(folder / "start")
-    for name, seed, number in (("a", 1, 40), ("b", 2, 12), ("dev", 3, 20)):
+    for name, seed, number in sets:
         chance = np.random.default_rng(seed)
         with writing(folder / f"{name}.jsonl", "dpr-jsonl") as write:
             for n in range(number):
-                write(example(n, chance))
+                write(make(n, chance))
     return folder
 
 

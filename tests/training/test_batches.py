@@ -9,16 +9,11 @@ from mundap.errors import UsageError
 from mundap.records import Context, Example, Question
 from mundap.training.formats import writing
 from mundap.training.recipe import DataSet, Recipe
-from tests.training.parts import example, recipe, write_files
+from tests.training.parts import example, recipe
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return write_files(tmp_path_factory.mktemp("train"))
 
 
 def test_false_negatives_are_masked(files):

@@ -16,8 +16,8 @@ from mundap import cli
 from mundap.errors import UsageError
 from mundap.records import Context, Example, Question
 from mundap.training import recipe as recipes
-from mundap.training.formats import writing
 from mundap.training.recipe import DataSet, ReaderRecipe
+from tests.training.parts import write_files
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -43,16 +43,7 @@ def example(number, chance):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    from tests.models.test_export import make_checkpoint
-
-    folder = tmp_path_factory.mktemp("train")
-    make_checkpoint(folder / "start")
-    for name, seed, number in (("a", 1, 40), ("dev", 3, 12)):
-        chance = np.random.default_rng(seed)
-        with writing(folder / f"{name}.jsonl", "dpr-jsonl") as write:
-            for n in range(number):
-                write(example(n, chance))
-    return folder
+    return write_files(tmp_path_factory.mktemp("train"), example, (("a", 1, 40), ("dev", 3, 12)))
 
 
 def recipe(files, out, **changes):

@@ -13,16 +13,11 @@ import pytest
 from mundap.errors import ModelError, MundapError, UsageError
 from mundap.training import recipe as recipes
 from mundap.training.recipe import DataSet
-from tests.training.parts import recipe, write_files
+from tests.training.parts import recipe
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return write_files(tmp_path_factory.mktemp("train"))
 
 
 class Alone:

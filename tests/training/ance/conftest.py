@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from tests.training.test_retriever import files  # noqa: F401
-
 
 @pytest.fixture(scope="module")
-def pool(files, tmp_path_factory):  # noqa: F811
+def pool(files, tmp_path_factory):
     """An index with all passages of the training files and some others; short ones."""
     from mundap.index.index import Index
 
