@@ -9,10 +9,7 @@ from mundap import reproduce
 from mundap.errors import UsageError
 from mundap.reproduce import Scale, Task
 from tests.training.ance.conftest import pool  # noqa: F401
-from tests.training.conftest import (
-    files,  # noqa: F401
-    one_thread,  # noqa: F401
-)
+from tests.training.conftest import files, one_thread  # noqa: F401
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
