@@ -24,6 +24,7 @@ try:
     import onnx
     import torch
     from onnxruntime.transformers import optimizer
+    from onnxruntime.transformers.fusion_options import FusionOptions
 except ImportError as error:
     raise ExtraMissing("exporting a model", "train") from error
 
@@ -139,12 +140,15 @@ def write_fp32(
         dynamo=False,
     )
     network.eval()  # the exporter has been known to leave it in training mode
+    options = FusionOptions("bert")
+    options.enable_embed_layer_norm = False  # int8 has to find the tables
     fused = optimizer.optimize_model(
         str(traced),
         model_type="bert",
         num_heads=config.num_attention_heads,
         hidden_size=config.hidden_size,
         opt_level=0,
+        optimization_options=options,
     )
     fused.save_model_to_file(str(path))
     traced.unlink()

@@ -1,6 +1,5 @@
 """A reader's checkpoint into our model folder (extra `train`)."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,6 @@ from mundap.models.session import open_tokenizer
 from mundap.models.windows import Window, Windows
 
 _ASKED = "How long did the work on it take?"
-_HEAD = re.compile(r"/(?:spans|selection)/")
-_FEED_FORWARD = re.compile(r"/layer\.(\d+)/(?:output/dense|ffn/lin2)/")
 
 
 class _Graph(torch.nn.Module):
@@ -79,14 +76,8 @@ def export_reader(
             fp32, int8 = made / "reader.fp32.onnx", made / "reader.int8.onnx"
             write_fp32(graph, fp32, inputs, outputs)
             if "int8" in precisions:
-                layers = loaded.model.network.config.num_hidden_layers
                 windows = Windows(open_tokenizer(made / "tokenizer.json"), config).of(_ASKED, PROBES)
-                write_int8(
-                    fp32,
-                    int8,
-                    [_inputs(one, inputs) for row in windows for one in row],
-                    lambda name: _is_delicate(name, layers),
-                )
+                write_int8(fp32, int8, [_inputs(one, inputs) for row in windows for one in row])
         if "fp32" not in precisions:
             fp32.unlink()
         replace(config, sha256={path.name: checksum(path) for path in sorted(made.iterdir())}).save(made)
@@ -96,16 +87,6 @@ def export_reader(
 def _inputs(window: Window, names: Sequence[str]) -> dict[str, np.ndarray]:
     every = {"input_ids": window.ids, "token_type_ids": window.types}
     return {name: np.array([every[name]], np.int64) for name in names}
-
-
-def _is_delicate(node: str, layers: int) -> bool:
-    """Whether int8 would harm: the heads, and what feed-forward layers of the lower half put out.
-
-    A few of the inputs there are so huge that smoothing is not enough: with it alone the default reader's scores are
-    off by .13, with this by .07.
-    """
-    found = _FEED_FORWARD.search(node)
-    return bool(_HEAD.search(node)) or (found is not None and int(found[1]) < layers // 2)
 
 
 def _parity(folder: Path, graph: _Graph, precision: Any) -> float:
