@@ -14,6 +14,7 @@ from mundap.models.reader import Reader
 from tests.models.test_checkpoint import Payload
 from tests.models.test_export import make_checkpoint
 
+onnx = pytest.importorskip("onnx")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch
@@ -390,6 +391,9 @@ def test_int8_is_near_and_comes_first(tmp_path):
             assert np.corrcoef(left.starts, right.starts)[0, 1] > 0.95
         assert right.selection == pytest.approx(left.selection, abs=0.3)
     assert read(tmp_path / "onnx", None)[0].starts == pytest.approx(small[0].starts, abs=1e-6)
+    graph = onnx.load(str(tmp_path / "onnx" / "reader.int8.onnx")).graph
+    rounded = [one.name for one in graph.initializer if one.name.endswith("_quantized")]
+    assert rounded and not [name for name in rounded if "selection" in name or "spans" in name]  # heads stay exact
 
 
 def test_what_else_is_read_does_not_change_a_passage(tmp_path):

@@ -216,7 +216,8 @@ def _tell(done: Any, as_json: bool) -> None:
     if as_json:
         shared.print_json(asdict(done))
         return
-    click.echo(f"{done.model}: the best of {done.steps:,} steps is {done.best_step:,} ({done.stopped})")
+    kept = f"the mean of the last {done.averaged:,}" if done.averaged else f"{done.best_step:,}"
+    click.echo(f"{done.model}: the best of {done.steps:,} steps is {kept} ({done.stopped})")
     for label, figures in done.figures.items():
         before = done.before.get(label, {})
         cells = (f"{name} {before.get(name, float('nan')):.2f} -> {value:.2f}" for name, value in figures.items())

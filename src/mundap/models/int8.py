@@ -78,7 +78,8 @@ def write_int8(source: Path, path: Path, probes: Sequence[Mapping[str, np.ndarra
         str(prepared),
         str(path),
         op_types_to_quantize=list(_KINDS),
-        nodes_to_exclude=[node.name for node in model.graph.node if node.name not in layers],
+        nodes_to_quantize=layers,  # a Gemm becomes a MatMul of another name on the way, so excluding is not enough
+        nodes_to_exclude=[node.name for node in model.graph.node if node.name not in layers],  # where there are none
         weight_type=QuantType.QUInt8,
         per_channel=True,
         extra_options={"DefaultTensorType": _FLOAT},

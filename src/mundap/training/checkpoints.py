@@ -15,9 +15,12 @@ from mundap.errors import MundapError
 
 _KEPT = 2
 _STATE = "state.json"
+MEAN = "mean.safetensors"
 
 
-def save(folder: Path, step: int, model: Any, optimizer: Any, chance: Any, facts: dict[str, Any]) -> None:
+def save(
+    folder: Path, step: int, model: Any, optimizer: Any, chance: Any, facts: dict[str, Any], mean: Any = None
+) -> None:
     """Write a checkpoint to the side and rename it into place; older ones are swept away then.
 
     Args:
@@ -27,6 +30,7 @@ def save(folder: Path, step: int, model: Any, optimizer: Any, chance: Any, facts
         optimizer: Whose moments.
         chance: The state of the random numbers of every process, a row each.
         facts: Anything else that can be JSON.
+        mean: The model with the mean of the last steps' weights, where there is one.
     """
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,6 +41,8 @@ def save(folder: Path, step: int, model: Any, optimizer: Any, chance: Any, facts
             _save(made / "model.safetensors", _weights(model))
             _save(made / "optimizer.safetensors", _moments(model, optimizer))
             _save(made / "chance.safetensors", {"chance": chance})
+            if mean is not None:
+                _save(made / MEAN, _weights(mean))
             sums = {path.name: checksum(path) for path in sorted(made.iterdir())}
             with (made / _STATE).open("w") as file:
                 json.dump({"step": step, "sha256": sums, **facts}, file)

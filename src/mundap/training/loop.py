@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from mundap.disk import disk_errors, write_atomic
 from mundap.errors import MundapError, UsageError
@@ -92,6 +93,7 @@ class Trained:
         model: The folder of the trained model.
         steps: Done in all.
         best_step: Whose weights were kept.
+        averaged: Of how many steps they are the mean instead, where that was better.
         before: Dev figures of the start weights.
         figures: Dev figures of the kept weights.
         stopped: Why it ended.
@@ -102,6 +104,7 @@ class Trained:
     model: str
     steps: int = 0
     best_step: int = 0
+    averaged: int = 0
     before: dict[str, dict[str, float]] = field(default_factory=dict)
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
     stopped: str = ""
@@ -192,6 +195,7 @@ class _Loop:
         self.number = 0
         self.log = self.out / "log.jsonl"
         self.board = _tensorboard(self.out) if processes.first else None
+        self.mean = AveragedModel(self.model) if recipe.mean else None
 
     def _planned(self) -> int:
         whole = self.recipe.epochs * self.learner.an_epoch // self.recipe.accumulate
@@ -238,6 +242,8 @@ class _Loop:
         while self.number < self.steps and not self.done.stopped:
             seen, count = self._optimize(stream)
             self.number += 1
+            if self.mean is not None and self.number > (1 - self.recipe.mean) * self.steps:
+                self.mean.update_parameters(self.model)
             examples += count
             now = time.monotonic()
             speed = examples / max(now - seen_at, 1e-9)
@@ -321,9 +327,17 @@ class _Loop:
                 "stopped": self.done.stopped,
                 "before": self.done.before,
                 "scale": self.scaler.get_scale() if self.scaler else None,
+                "averaged": int(self.mean.n_averaged) if self.mean is not None else 0,
             }
-            checkpoints.save(self.out / "checkpoints", self.number, self.model, self.optimizer, state, facts)
+            checkpoints.save(
+                self.out / "checkpoints", self.number, self.model, self.optimizer, state, facts, self._averaged
+            )
         self.processes.wait()
+
+    @property
+    def _averaged(self) -> Any:
+        """The mean of the weights so far, if there is one."""
+        return self.mean.module if self.mean is not None and self.mean.n_averaged else None
 
     def _resume(self) -> Any:
         """Go back to the last checkpoint, if there is one; what was logged after it is forgotten."""
@@ -340,6 +354,9 @@ class _Loop:
         self.done.best_step, self.done.before = facts["best_step"], facts["before"]
         if self.scaler and facts["scale"]:
             self.scaler.update(facts["scale"])
+        if self.mean is not None and facts.get("averaged"):
+            checkpoints.load_weights(path / checkpoints.MEAN, self.mean.module)
+            self.mean.n_averaged.fill_(facts["averaged"])
         if self.processes.first and self.log.exists():
             lines = [line for line in self.log.read_bytes().splitlines(keepends=True) if _step_of(line) <= self.number]
             write_atomic(self.log, b"".join(lines))
@@ -364,6 +381,8 @@ class _Loop:
             checkpoints.load_weights(self.out / "best.safetensors", self.model)
         else:
             self.done.best_step = self.number
+        if self._averaged is not None:
+            self._take_mean()
         if self.recipe.average:
             self._blend()
         if self.recipe.dev:
@@ -375,6 +394,23 @@ class _Loop:
         self.processes.wait()
         self.done.seconds = time.monotonic() - started
         return self.done
+
+    def _take_mean(self) -> None:
+        """The mean of the last steps' weights in place of the best step's, unless it does worse on the dev sets."""
+        best = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+        self._put(dict(self._averaged.named_parameters()))
+        if self.recipe.dev:
+            figures = self.learner.validate()
+            self._note({"step": self.number, "mean": figures})
+            if self.processes.agree(self.learner.score(figures)) < self.best:
+                self._put(best)
+                return
+        self.done.averaged = int(self.mean.n_averaged) if self.mean is not None else 0
+
+    def _put(self, weights: dict[str, Any]) -> None:
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(weights[name])
 
     def _blend(self) -> None:
         """A share of the start weights keeps what the start knew and the training sets do not teach."""

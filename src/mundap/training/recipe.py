@@ -62,6 +62,7 @@ class Run:
         checkpoint: Minutes between checkpoints.
         patience: Validations without improvement before it stops; 0 for never.
         dev_limit: Questions of each dev set.
+        mean: The share of the steps, the last ones, whose weights are averaged; taken if it does no worse on the dev sets.
         average: Blend the best weights with those it started from: this share of the start.
         seed: Of everything random.
     """
@@ -91,6 +92,7 @@ class Run:
     checkpoint: float = 5.0
     patience: int = 0
     dev_limit: int = 1000
+    mean: float = 0.0
     average: float = 0.0
     seed: int = 0
 
@@ -107,8 +109,8 @@ class Run:
         for name in ("rate", "clip"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} = {getattr(self, name)}: it must be greater than 0")
-        if not 0 <= self.warmup < 1 or not 0 <= self.average < 1:
-            raise UsageError("warmup and average are shares: from 0 up to, not including, 1")
+        if not all(0 <= share < 1 for share in (self.warmup, self.mean, self.average)):
+            raise UsageError("warmup, mean and average are shares: from 0 up to, not including, 1")
         if any(one.weight <= 0 for one in self.train):
             raise UsageError("the weight of a training set must be greater than 0")
 
