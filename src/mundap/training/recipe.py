@@ -62,7 +62,7 @@ class Run:
         checkpoint: Minutes between checkpoints.
         patience: Validations without improvement before it stops; 0 for never.
         dev_limit: Questions of each dev set.
-        mean: The share of the steps, the last ones, whose weights are averaged; taken if it does no worse on the dev sets.
+        mean: The share of the steps, the last ones, whose weights are averaged; taken if no worse on the dev sets.
         average: Blend the best weights with those it started from: this share of the start.
         seed: Of everything random.
     """
