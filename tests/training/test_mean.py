@@ -71,3 +71,4 @@ def test_it_is_taken_only_if_the_dev_sets_agree(files, tmp_path, monkeypatch, sc
     assert same != taken
     rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert "mean" in rows[-1]
+    assert "mean of the last steps" in (out / "report.html").read_text()

@@ -19,6 +19,7 @@ from mundap.disk import disk_errors, write_atomic
 from mundap.errors import MundapError, UsageError
 from mundap.training import checkpoints
 from mundap.training import recipe as recipes
+from mundap.training.log import Log
 from mundap.training.processes import Processes
 from mundap.training.recipe import Run
 from mundap.training.report import write_report
@@ -193,8 +194,7 @@ class _Loop:
         self.best = -math.inf
         self.stale = 0
         self.number = 0
-        self.log = self.out / "log.jsonl"
-        self.board = _tensorboard(self.out) if processes.first else None
+        self.log = Log(self.out) if processes.first else None
         self.mean = AveragedModel(self.model) if recipe.mean else None
 
     def _planned(self) -> int:
@@ -344,8 +344,8 @@ class _Loop:
         path = checkpoints.newest(self.out / "checkpoints")
         self.processes.wait()
         if path is None:
-            if self.processes.first:
-                self.log.unlink(missing_ok=True)
+            if self.log is not None:
+                self.log.forget()
             return None
         facts, chance = checkpoints.load(path, self.model, self.optimizer)
         self.number = self.done.resumed = facts["step"]
@@ -357,22 +357,13 @@ class _Loop:
         if self.mean is not None and facts.get("averaged"):
             checkpoints.load_weights(path / checkpoints.MEAN, self.mean.module)
             self.mean.n_averaged.fill_(facts["averaged"])
-        if self.processes.first and self.log.exists():
-            lines = [line for line in self.log.read_bytes().splitlines(keepends=True) if _step_of(line) <= self.number]
-            write_atomic(self.log, b"".join(lines))
+        if self.log is not None:
+            self.log.forget(after=self.number)
         return chance
 
     def _note(self, facts: dict[str, Any]) -> None:
-        if not self.processes.first:
-            return
-        with disk_errors(self.log), self.log.open("a") as file:
-            file.write(json.dumps(facts) + "\n")
-        if self.board is not None:
-            rows = facts.get("dev", {}).items()
-            figures = {f"dev/{label}/{name}": value for label, row in rows for name, value in row.items()}
-            for name, value in {**facts, **figures}.items():
-                if isinstance(value, float):
-                    self.board.add_scalar(name, value, facts["step"])
+        if self.log is not None:
+            self.log.write(facts)
 
     def _finish(self, started: float) -> Trained:
         self.done.steps = self.number
@@ -427,22 +418,6 @@ def _groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
     plain = [parameter for name, parameter in named if parameter.ndim < 2]
     decayed = [parameter for name, parameter in named if parameter.ndim >= 2]
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
-
-
-def _tensorboard(out: Path) -> Any:
-    """A writer for TensorBoard, if that is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(out / "tensorboard"))
-
-
-def _step_of(line: bytes) -> int:
-    try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        return 1 << 62  # half a line, written as the machine went down
 
 
 def _revision() -> str:

@@ -7,13 +7,14 @@ from typing import Any
 
 from mundap.charts import PAGE_STYLE, line_chart
 from mundap.disk import write_atomic
+from mundap.training import log
 
 _SMOOTH = 20  # steps averaged into a point of the loss
 
 
 def write_report(folder: Path) -> Path:
     """Write `report.html` beside the log of a run."""
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+    rows = [json.loads(line) for line in (folder / log.NAME).read_text("utf-8").splitlines()]
     steps = [row for row in rows if "loss" in row]
     dev = [row for row in rows if "dev" in row]
     parts = [f"<h1>{html.escape(folder.name)}</h1>", f"<p class=dim>{len(steps):,} steps.</p>"]
@@ -28,6 +29,10 @@ def write_report(folder: Path) -> Path:
     for name in dev[0]["dev"]["all"] if dev else ():
         curves = {label: [(row["step"], row["dev"][label][name]) for row in dev] for label in dev[0]["dev"]}
         parts.append(f"<h2>Dev: {name}</h2>{line_chart(curves, 'step')}")
+    for row in rows:
+        if "mean" in row:
+            cells = ", ".join(f"{name} {value:.2f}" for name, value in row["mean"]["all"].items())
+            parts.append(f"<h2>Dev: the mean of the last steps' weights</h2><p>{cells}</p>")
     recipe = (folder / "recipe.toml").read_text("utf-8")
     parts.append(f"<h2>Recipe</h2><pre>{html.escape(recipe)}</pre>")
     page = (

@@ -1,0 +1,54 @@
+"""The log of a run: a line a step and a line a validation, in log.jsonl and, where it is installed, in TensorBoard."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mundap.disk import disk_errors, write_atomic
+
+NAME = "log.jsonl"
+
+
+class Log:
+    """Written by one process of a run.
+
+    Args:
+        out: The folder of the run.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._path = out / NAME
+        self._board = _tensorboard(out)
+
+    def write(self, facts: dict[str, Any]) -> None:
+        """Add a line; it has a `step`."""
+        with disk_errors(self._path), self._path.open("a") as file:
+            file.write(json.dumps(facts) + "\n")
+        if self._board is not None:
+            rows = facts.get("dev", {}).items()
+            figures = {f"dev/{label}/{name}": value for label, row in rows for name, value in row.items()}
+            for name, value in {**facts, **figures}.items():
+                if isinstance(value, float):
+                    self._board.add_scalar(name, value, facts["step"])
+
+    def forget(self, after: int = -1) -> None:
+        """Drop what was written after a step; by default all."""
+        if self._path.exists():
+            lines = [line for line in self._path.read_bytes().splitlines(keepends=True) if _step_of(line) <= after]
+            write_atomic(self._path, b"".join(lines))
+
+
+def _tensorboard(out: Path) -> Any:
+    """A writer for TensorBoard, if that is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(out / "tensorboard"))
+
+
+def _step_of(line: bytes) -> int:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return 1 << 62  # half a line, written as the machine went down
