@@ -14,7 +14,7 @@ from mundap.cli import shared
 @click.option("--test", "test_path", metavar="FILE", help="Held-back questions with answers.")
 @click.option("--start", metavar="DIR", help="The checkpoint to start from.")
 @click.option("--scale", default="small", show_default=True, type=click.Choice(["tiny", "small"]),
-              help="tiny shows that it runs; small is for two cores: ance takes an hour, joint 20 minutes.")  # fmt: skip
+              help="tiny shows that it runs; small is for two cores: an hour (ance), 20 minutes (joint).")  # fmt: skip
 @click.option("--in-batch", is_flag=True, help="Of ance: after the warm-up, try BM25's and ANCE's negatives together "
               "with the batch's too, a fifth more runs.")  # fmt: skip
 @click.option("--reader", metavar="DIR", help="Of joint: the checkpoint that readers start from.  [default: --start]")
@@ -40,7 +40,7 @@ def reproduce(
     \b
     Examples:
       mundap reproduce ance -i pool --train train.jsonl --test dev.json --start ./MiniLM -o ance
-      mundap reproduce joint -i pool --train train.jsonl --test dev.json --start ./MiniLM --reader reading/model -o joint
+      mundap reproduce joint -i pool --train train.jsonl --test dev.json --start ./MiniLM --reader ./reader -o joint
     """
     from mundap import reproduce as experiments
     from mundap.errors import UsageError

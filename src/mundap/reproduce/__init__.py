@@ -51,6 +51,25 @@ class AnceScale(Scale):
 
 
 @dataclass(frozen=True, slots=True)
+class JointScale(Scale):
+    """How large the experiment on joint training is. `steps` are those of the retriever.
+
+    Attributes:
+        reader_steps: Of a reader.
+        reader_batch: Questions a step of it.
+        shown: Passages a question in its training.
+        window: Tokens of question, title and text.
+        read: Passages that are read to answer a held-back question.
+    """
+
+    reader_steps: int
+    reader_batch: int
+    shown: int
+    window: int
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """An experiment by name.
 
@@ -72,6 +91,31 @@ EXPERIMENTS = {
         {
             "tiny": AnceScale(200, 60, 600, 8, 3, 2, 8, 64, seeds=2, refresh=4),
             "small": AnceScale(1500, 600, 4000, 100, 3, 2, 12, 64, seeds=3, refresh=50),
+        },
+    ),
+    "joint": Experiment(
+        "mundap.reproduce.joint",
+        "Retriever and reader trained together, or one after the other: retrieval, exact match, F1",
+        {
+            "tiny": JointScale(
+                200, 20, 400, 4, 3, 2, 8, 64, seeds=2, reader_steps=3, reader_batch=4, shown=2, window=128, read=2
+            ),
+            "small": JointScale(
+                1500,
+                300,
+                4000,
+                150,
+                3,
+                2,
+                12,
+                64,
+                seeds=2,
+                reader_steps=50,
+                reader_batch=8,
+                shown=2,
+                window=192,
+                read=5,
+            ),
         },
     ),
 }
