@@ -22,7 +22,7 @@ def task(files, pool, tmp_path_factory):  # noqa: F811
     examples = [json.loads(line) for line in (files / "b.jsonl").read_text().splitlines()]
     rows = [{"question": one["question"] + " then", "answers": one["answers"]} for one in examples]
     (folder / "test.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    scale = JointScale(30, 10, 120, 3, 2, 1, 8, 32, 2, reader_steps=2, reader_batch=4, shown=2, window=48, read=3)
+    scale = JointScale(30, 10, 120, 3, 2, 1, 8, 32, 2, reader_steps=2, reader_batch=4, window=48, read=3)
     return Task(pool, files / "a.jsonl", folder / "test.jsonl", files / "start", folder / "out", scale)
 
 
@@ -125,6 +125,24 @@ def test_wrong_input_is_refused_before_anything_is_done(task, tmp_path):
     (tmp_path / "few.jsonl").write_text(task.train.read_text().splitlines()[0] + "\n")
     with pytest.raises(MundapError, match="too few"):
         reproduce.run("joint", replace(fresh, train=tmp_path / "few.jsonl"))
+
+
+def test_the_command_says_what_came_out(task, found, monkeypatch):
+    from click.testing import CliRunner
+
+    from mundap.cli import main
+
+    here = replace(reproduce.EXPERIMENTS["joint"], scales={"tiny": task.scale})
+    monkeypatch.setitem(reproduce.EXPERIMENTS, "joint", here)
+    options = {"-i": task.index, "--train": task.train, "--test": task.test, "--start": task.start, "-o": task.out}
+    given = ["--scale", "tiny", *(str(part) for pair in options.items() for part in pair)]
+    done = CliRunner().invoke(main, ["reproduce", "joint", *given], catch_exceptions=False)
+    for words in ("start -> joint: top1 ", ", exact match ", found["verdict"], found["report"]):
+        assert words in done.output
+    listed = CliRunner().invoke(main, ["reproduce"]).output.splitlines()
+    assert [line.split(":")[0] for line in listed] == ["ance", "joint"]
+    with pytest.raises(UsageError, match="no experiment 'bert'"):
+        CliRunner().invoke(main, ["reproduce", "bert", *given], catch_exceptions=False)
 
 
 def test_another_reader_in_the_same_folder_is_refused(task, found):

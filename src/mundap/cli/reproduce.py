@@ -52,8 +52,8 @@ def reproduce(
         return
     if not (train_path and test_path and start and out):
         raise UsageError("give --train, --test, --start and --out")
-    paths = (locate.to_read(index_path), Path(train_path), Path(test_path), Path(start), Path(out))
     size = experiments.experiment(name).scales[scale]
+    paths = (locate.to_read(index_path), Path(train_path), Path(test_path), Path(start), Path(out))
     task = experiments.Task(*paths, size, in_batch, Path(reader) if reader else None)
     found = experiments.run(name, task, lambda line: click.echo(line, err=True))
     if as_json:

@@ -57,16 +57,16 @@ class JointScale(Scale):
     Attributes:
         reader_steps: Of a reader.
         reader_batch: Questions a step of it.
-        shown: Passages a question in its training.
         window: Tokens of question, title and text.
         read: Passages that are read to answer a held-back question.
+        shown: Passages a question in a reader's training: one with the answer, the rest without.
     """
 
     reader_steps: int
     reader_batch: int
-    shown: int
     window: int
     read: int
+    shown: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +98,10 @@ EXPERIMENTS = {
         "Retriever and reader trained together, or one after the other: retrieval, exact match, F1",
         {
             "tiny": JointScale(
-                200, 20, 400, 4, 3, 2, 8, 64, seeds=2, reader_steps=3, reader_batch=4, shown=2, window=128, read=2
+                200, 20, 400, 4, 3, 2, 8, 64, seeds=2, reader_steps=3, reader_batch=4, window=128, read=2
             ),
             "small": JointScale(
-                1500,
-                300,
-                4000,
-                150,
-                3,
-                2,
-                12,
-                64,
-                seeds=2,
-                reader_steps=50,
-                reader_batch=8,
-                shown=2,
-                window=192,
-                read=5,
+                1500, 250, 4000, 150, 3, 2, 12, 64, seeds=2, reader_steps=40, reader_batch=8, window=192, read=4
             ),
         },
     ),
