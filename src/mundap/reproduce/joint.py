@@ -64,12 +64,12 @@ def run(task: Task, tell: Tell) -> dict[str, Any]:
     start = Source(task, setting, START, setting.start)
     outcomes: dict[str, list[Outcome]] = {arm: [] for arm in ARMS}
     for seed in range(task.scale.seeds):
-        trained: Source | None = None
+        sources = {START: start}
         for arm, (base, _) in ARMS.items():
             tell(f"seed {seed + 1} of {task.scale.seeds}: {arm}")
-            if base == DPR and trained is None:
-                trained = Source(task, setting, f"{DPR}-{seed}", _retriever(task, setting, seed))
-            outcomes[arm].append(_outcome(trained or start, judge, arm, seed))
+            if base not in sources:
+                sources[base] = Source(task, setting, f"{base}-{seed}", _retriever(task, setting, seed))
+            outcomes[arm].append(_outcome(sources[base], judge, arm, seed))
     found: dict[str, Any] = {
         "questions": len(setting.test),
         "training_questions": setting.questions,
