@@ -7,7 +7,7 @@ import pytest
 
 from mundap import reproduce
 from mundap.errors import UsageError
-from mundap.reproduce import Scale, Task
+from mundap.reproduce import AnceScale, Task
 from tests.training.ance.conftest import pool  # noqa: F401
 from tests.training.conftest import files, one_thread  # noqa: F401
 
@@ -22,7 +22,7 @@ def task(files, pool, tmp_path_factory):  # noqa: F811
     examples = [json.loads(line) for line in (files / "b.jsonl").read_text().splitlines()]
     rows = [{"question": one["question"] + " then", "answers": one["answers"]} for one in examples]
     (folder / "test.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    scale = Scale(30, 10, 120, 3, 2, 1, 8, 32, 2, 2)
+    scale = AnceScale(30, 10, 120, 3, 2, 1, 8, 32, seeds=2, refresh=2)
     return Task(pool, files / "a.jsonl", folder / "test.jsonl", files / "start", folder / "out", scale, in_batch=True)
 
 
@@ -74,20 +74,20 @@ def test_held_back_questions_are_not_trained_on_and_random_negatives_have_no_ans
 
 
 def test_figures_by_their_definition():
-    from mundap.reproduce.ance import _interval
+    from mundap.reproduce.figures import interval
     from mundap.reproduce.ranking import measured
 
     found = measured(np.array([1, 0, 3, 11, 100]))
     assert found == pytest.approx({"top1": 20, "top5": 40, "top20": 60, "top100": 80, "mrr10": (1 + 1 / 3) / 5})
-    one = _interval([1.0, 2.0, 3.0])
+    one = interval([1.0, 2.0, 3.0])
     assert one["mean"] == 2
     assert one["half_width"] == pytest.approx(2.4841, abs=1e-3)  # 4.3027 / sqrt(3)
 
 
 def test_holm_against_the_definition():
-    from mundap.reproduce.ance import _holm
+    from mundap.reproduce.figures import holm
 
-    assert _holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # R's p.adjust says the same
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # R's p.adjust says the same
 
 
 def test_another_scale_in_the_same_folder_is_refused(task):
@@ -97,3 +97,5 @@ def test_another_scale_in_the_same_folder_is_refused(task):
         reproduce.run("ance", replace(task, scale=replace(task.scale, steps=9)))
     with pytest.raises(UsageError, match="no experiment"):
         reproduce.run("bert", task)
+    with pytest.raises(UsageError, match="leave out --reader"):
+        reproduce.run("ance", replace(task, reader=task.start))

@@ -404,3 +404,19 @@ def test_joint_training_moves_the_question_side_and_leaves_the_passage_side(file
         moved[role] = max(float((after[key] - before[key]).abs().max()) for key in after)
     assert moved["passage"] == 0
     assert moved["question"] > 1e-4
+
+
+def test_joint_training_cuts_passages_as_an_index_of_the_retriever_does(files, tmp_path):
+    from mundap.models.checkpoint import open_checkpoint, with_recipe
+    from mundap.models.layouts import write
+    from mundap.training.joint import JointLearner
+
+    short = with_recipe(open_checkpoint(files / "start"), normalized=True, max_length=24)
+    write({"question": short}, tmp_path / "short")
+    chosen = recipe(files, tmp_path, retriever=str(tmp_path / "short"), dev=(), null=0.0, dropout=0.0)
+    learner = JointLearner(chosen, Alone(), tmp_path)
+    batch = next(learner.since(0))
+    assert max(len(window.ids) for group in batch.groups for window in group.windows) > 24
+    made = learner._as_batch(batch.groups)
+    assert max(map(len, made.passages)) == 24
+    assert not any(module.p for module in learner.model.modules() if isinstance(module, torch.nn.Dropout))

@@ -1,22 +1,15 @@
 """Experiments of the papers, one command each. An experiment is a module with `run(task, tell)` and a line here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mundap.errors import UsageError
 
-EXPERIMENTS = {
-    "ance": (
-        "mundap.reproduce.ance",
-        "ANCE and other kinds of negatives compared: accuracy, overlap, loss, gradients, t-SNE",
-    ),
-}
-"""Name: module and summary."""
-
 Tell = Callable[[str], None]
+S = TypeVar("S", bound="Scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +25,6 @@ class Scale:
         fresh: Of these so many upper ones start from chance.
         batch: Questions a step.
         length: Tokens of a passage.
-        refresh: Batches between two refreshes of ANCE.
         seeds: Runs of everything.
     """
 
@@ -44,15 +36,76 @@ class Scale:
     fresh: int
     batch: int
     length: int
-    refresh: int
     seeds: int
 
 
-SCALES = {
-    "tiny": Scale(200, 60, 600, 8, 3, 2, 8, 64, 4, 2),
-    "small": Scale(1500, 600, 4000, 100, 3, 2, 12, 64, 50, 3),
+@dataclass(frozen=True, slots=True)
+class AnceScale(Scale):
+    """How large the ANCE experiment is.
+
+    Attributes:
+        refresh: Batches between two refreshes of ANCE.
+    """
+
+    refresh: int
+
+
+@dataclass(frozen=True, slots=True)
+class JointScale(Scale):
+    """How large the experiment on joint training is. `steps` are those of the retriever.
+
+    Attributes:
+        reader_steps: Of a reader.
+        reader_batch: Questions a step of it.
+        window: Tokens of question, title and text.
+        read: Passages that are read to answer a held-back question.
+        shown: Passages a question in a reader's training: one with the answer, the rest without.
+    """
+
+    reader_steps: int
+    reader_batch: int
+    window: int
+    read: int
+    shown: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment by name.
+
+    Attributes:
+        module: Where its `run` is.
+        summary: In a line.
+        scales: `tiny` shows that it runs; `small` is for two cores.
+    """
+
+    module: str
+    summary: str
+    scales: Mapping[str, Scale]
+
+
+EXPERIMENTS = {
+    "ance": Experiment(
+        "mundap.reproduce.ance",
+        "ANCE and other kinds of negatives compared: accuracy, overlap, loss, gradients, t-SNE",
+        {
+            "tiny": AnceScale(200, 60, 600, 8, 3, 2, 8, 64, seeds=2, refresh=4),
+            "small": AnceScale(1500, 600, 4000, 100, 3, 2, 12, 64, seeds=3, refresh=50),
+        },
+    ),
+    "joint": Experiment(
+        "mundap.reproduce.joint",
+        "Retriever and reader trained together, or one after the other: retrieval, exact match, F1",
+        {
+            "tiny": JointScale(
+                200, 20, 400, 4, 3, 2, 8, 64, seeds=2, reader_steps=3, reader_batch=4, window=128, read=2
+            ),
+            "small": JointScale(
+                1500, 250, 4000, 150, 3, 2, 12, 64, seeds=2, reader_steps=40, reader_batch=8, window=192, read=4
+            ),
+        },
+    ),
 }
-"""`tiny` shows that it runs; `small` is for two cores and an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +119,8 @@ class Task:
         start: A checkpoint.
         out: Where everything goes; an experiment that was stopped goes on there.
         scale: How large.
-        in_batch: After the warm-up, also BM25's and ANCE's negatives together with the batch's.
+        in_batch: Of `ance`: after the warm-up, also BM25's and ANCE's negatives together with the batch's.
+        reader: Of `joint`: what readers start from, if it is not `start`.
     """
 
     index: Path
@@ -76,6 +130,29 @@ class Task:
     out: Path
     scale: Scale
     in_batch: bool = False
+    reader: Path | None = None
+
+
+def sized(task: Task, kind: type[S]) -> S:
+    """The task's scale, if it is of this kind.
+
+    Raises:
+        UsageError: It is another experiment's.
+    """
+    if not isinstance(task.scale, kind):
+        raise UsageError(f"a {type(task.scale).__name__} is not this experiment's scale: give a {kind.__name__}")
+    return task.scale
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment with a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in EXPERIMENTS:
+        raise UsageError(f"no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]
 
 
 def run(name: str, task: Task, tell: Tell = lambda line: None) -> dict[str, Any]:
@@ -84,7 +161,5 @@ def run(name: str, task: Task, tell: Tell = lambda line: None) -> dict[str, Any]
     Raises:
         UsageError: There is no such experiment.
     """
-    if name not in EXPERIMENTS:
-        raise UsageError(f"no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}")
-    found: dict[str, Any] = import_module(EXPERIMENTS[name][0]).run(task, tell)
+    found: dict[str, Any] = import_module(experiment(name).module).run(task, tell)
     return found

@@ -8,24 +8,22 @@ worth from how many there are.
 
 import itertools
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mundap.disk import json_bytes, write_atomic
-from mundap.evaluation.significance import compare
-from mundap.reproduce import Task, Tell
-from mundap.reproduce.ranking import Judge, Model, Ranks, by_question
+from mundap.errors import UsageError
+from mundap.reproduce import AnceScale, Task, Tell, figures, runs, sized
+from mundap.reproduce.ranking import Judge, Ranks, by_question
 from mundap.reproduce.setting import Setting, prepare
 from mundap.training import retriever
 from mundap.training.ance import trainer
 from mundap.training.ance.meeting import Meeting
 from mundap.training.ance.negatives import Generation
-from mundap.training.recipe import AnceRecipe, DataSet, Recipe
 
 WARM = "warm-up (BM25)"
 ANCE = "warm-up -> ANCE"
@@ -45,13 +43,15 @@ _AFTER: Mapping[str, dict[str, Any]] = {
     DPR_AFTER: _ALONE["DPR (BM25 + in-batch)"],
     ANCE_IN_BATCH: _ALONE["DPR (BM25 + in-batch)"],
 }
-_SURE = 0.05
 
 
 def run(task: Task, tell: Tell) -> dict[str, Any]:
     """All runs, their figures, the evidence, and the page that shows them."""
-    from mundap.reproduce import evidence, page
+    from mundap.reproduce import ance_page, evidence
 
+    sized(task, AnceScale)
+    if task.reader:
+        raise UsageError("no reader takes part in this experiment: leave out --reader")
     setting = prepare(task, tell)
     judge = Judge(setting)
     ranks: dict[str, list[Ranks]] = {
@@ -62,7 +62,8 @@ def run(task: Task, tell: Tell) -> dict[str, Any]:
     for seed in range(task.scale.seeds):
         for arm in arms(task):
             tell(f"seed {seed + 1} of {task.scale.seeds}: {arm}")
-            ranks[arm].append(_ranked(task, setting, judge, _trained(task, setting, arm, seed), f"{_name(arm)}-{seed}"))
+            model = _trained(task, setting, arm, seed)
+            ranks[arm].append(_ranked(task, setting, judge, model, f"{runs.name(arm)}-{seed}"))
     against = {ours: _against(ranks, ours) for ours in (ANCE, ANCE_IN_BATCH) if ours in ranks}
     found: dict[str, Any] = {
         "questions": len(setting.test),
@@ -74,13 +75,17 @@ def run(task: Task, tell: Tell) -> dict[str, Any]:
     }
     found["verdict"] = _verdict(found["arms"], against)
     tell("looking at the negatives")
-    models = {"start": setting.start, WARM: _folder(task, WARM, 0) / "model", ANCE: _folder(task, ANCE, 0) / "model"}
-    opened = {name: _opened(task, setting, path) for name, path in models.items()}
-    meeting = Meeting(_folder(task, ANCE, 0) / trainer.MEETING)
+    models = {
+        "start": setting.start,
+        WARM: runs.folder(task, WARM, 0) / "model",
+        ANCE: runs.folder(task, ANCE, 0) / "model",
+    }
+    opened = {name: runs.opened(task, setting, path) for name, path in models.items()}
+    meeting = Meeting(runs.folder(task, ANCE, 0) / trainer.MEETING)
     last = Generation.open(meeting, meeting.published()[-1])
     seen = evidence.look(setting, opened, {ANCE: last} if last else {}, task.out)
     write_atomic(task.out / "results.json", json_bytes(found | {"evidence": seen.numbers()}))
-    write_atomic(task.out / "report.html", page.report(task, found, seen).encode())
+    write_atomic(task.out / "report.html", ance_page.report(task, found, seen).encode())
     return found | {"report": str(task.out / "report.html")}
 
 
@@ -89,52 +94,23 @@ def arms(task: Task) -> list[str]:
     return [arm for arm in (WARM, *_ALONE, *_AFTER) if task.in_batch or arm not in (DPR_AFTER, ANCE_IN_BATCH)]
 
 
-def _recipe(task: Task, setting: Setting, seed: int) -> AnceRecipe:
-    scale = task.scale
-    return AnceRecipe(
-        train=(DataSet(str(setting.examples), match=setting.match),),
-        start=str(setting.start),
-        index=str(setting.index),
-        batch=scale.batch,
-        epochs=1000,
-        rate=2e-4,
-        warmup=0.1,
-        dropout=0.0,
-        question_length=32,
-        passage_length=scale.length,
-        temperature=0.05,
-        similarity="cosine",
-        refresh=scale.refresh,
-        synchronous=True,
-        checkpoint=2.0,
-        seed=seed,
-    )
-
-
 def _trained(task: Task, setting: Setting, arm: str, seed: int) -> Path:
     """The model of one arm and seed, trained now if it is not there."""
-    out = _folder(task, arm, seed)
+    out = runs.folder(task, arm, seed)
     if (out / "model").exists():
         return out / "model"
-    whole = replace(_recipe(task, setting, seed), out=str(out), steps=task.scale.steps)
+    refresh = sized(task, AnceScale).refresh
+    whole = runs.recipe(task, setting, seed)
+    whole = replace(whole, out=str(out), steps=task.scale.steps, refresh=refresh, synchronous=True)
     if arm in _ALONE:
         whole = replace(whole, steps=2 * task.scale.steps)
     elif arm in _AFTER:
-        whole = replace(whole, start=str(_folder(task, WARM, seed) / "model"))
+        whole = replace(whole, start=str(runs.folder(task, WARM, seed) / "model"))
     if arm in (ANCE, ANCE_IN_BATCH):
         trainer.train(replace(whole, **_AFTER[arm]))
     else:
-        retriever.train(_plain(whole, **{**_ALONE, **_AFTER, WARM: _ALONE["BM25"]}[arm]))
+        retriever.train(runs.plain(whole, **{**_ALONE, **_AFTER, WARM: _ALONE["BM25"]}[arm]))
     return out / "model"
-
-
-def _plain(recipe: AnceRecipe, **changes: Any) -> Recipe:
-    """The same without ANCE."""
-    return Recipe(**{one.name: getattr(recipe, one.name) for one in fields(Recipe)} | changes)
-
-
-def _opened(task: Task, setting: Setting, folder: Path) -> Model:
-    return Model(folder, _recipe(task, setting, 0), task.out / "data" / "tokens")
 
 
 def _ranked(task: Task, setting: Setting, judge: Judge, model: Path, name: str) -> Ranks:
@@ -142,65 +118,34 @@ def _ranked(task: Task, setting: Setting, judge: Judge, model: Path, name: str) 
     path = task.out / "ranks" / f"{name}.json"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        found = judge.ranks(_opened(task, setting, model))
+        found = judge.ranks(runs.opened(task, setting, model))
         rows = {"retrieval": found.retrieval.tolist(), "reranking": found.reranking.tolist()}
         write_atomic(path, json_bytes(rows))
     rows = json.loads(path.read_text())
     return Ranks(np.array(rows["retrieval"]), np.array(rows["reranking"]))
 
 
-def _folder(task: Task, arm: str, seed: int) -> Path:
-    return task.out / "runs" / f"{_name(arm)}-{seed}"
-
-
-def _name(arm: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", arm.lower()).strip("-")
-
-
 def _table(ranks: Mapping[str, list[Ranks]]) -> dict[str, Any]:
     """Means over the seeds, with the 95 % interval of the mean by Student's t."""
     table: dict[str, Any] = {}
-    for arm, runs in ranks.items():
-        rows = [one.figures() for one in runs]
+    for arm, every in ranks.items():
+        rows = [one.figures() for one in every]
         table[arm] = {
-            task: {name: _interval([row[task][name] for row in rows]) for name in rows[0][task]} for task in rows[0]
+            task: {name: figures.interval([row[task][name] for row in rows]) for name in first}
+            for task, first in rows[0].items()
         }
     return table
 
 
-def _interval(values: list[float]) -> dict[str, Any]:
-    from scipy import stats
-
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return {"mean": round(mean, 4), "runs": [round(value, 4) for value in values]}
-    error = float(np.std(values, ddof=1)) / len(values) ** 0.5
-    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
-    return {"mean": round(mean, 4), "half_width": round(half, 4), "runs": [round(value, 4) for value in values]}
-
-
 def _against(ranks: Mapping[str, list[Ranks]], ours: str) -> dict[str, Any]:
-    """One arm less each of the others, question by question; p is corrected for their number."""
-    others = [arm for arm in ranks if arm != ours]
-    found: dict[str, Any] = {arm: {"retrieval": {}, "reranking": {}} for arm in others}
+    """One arm less each of the others, by task and figure."""
+    found: dict[str, Any] = {arm: {"retrieval": {}, "reranking": {}} for arm in ranks if arm != ours}
     for kind in ("retrieval", "reranking"):
         for figure in ("top1", "top20", "mrr10"):
-            values = _values(ranks[ours], kind, figure)
-            between = [compare(_values(ranks[arm], kind, figure), values) for arm in others]
-            for arm, one, p in zip(others, between, _holm([one.p for one in between]), strict=True):
-                scale = 1 if figure == "mrr10" else 100
-                found[arm][kind][figure] = one.as_dict(scale) | {"p_holm": float(f"{p:.3g}")}
+            values = {arm: _values(every, kind, figure) for arm, every in ranks.items()}
+            for arm, one in figures.against(values, ours, 1 if figure == "mrr10" else 100).items():
+                found[arm][kind][figure] = one
     return found
-
-
-def _holm(chances: list[float]) -> list[float]:
-    """Of several tests together: the chance that any of those so sure is a mistake (Holm)."""
-    order = sorted(range(len(chances)), key=lambda number: chances[number])
-    result, highest = [1.0] * len(chances), 0.0
-    for place, number in enumerate(order):
-        highest = max(highest, min(1.0, (len(chances) - place) * chances[number]))
-        result[number] = highest
-    return result
 
 
 def _verdict(table: Mapping[str, Any], against: Mapping[str, Any]) -> str:
@@ -222,11 +167,11 @@ def _standing(against: Mapping[str, Any]) -> str:
     even: list[str] = []
     for arm in (arm for arm in (*_ALONE, *_AFTER) if arm in against):
         one = against[arm]["retrieval"]["mrr10"]
-        (even if one["p_holm"] >= _SURE else better if one["difference"] > 0 else worse).append(arm)
+        (even if one["p_holm"] >= figures.SURE else better if one["difference"] > 0 else worse).append(arm)
     words = (("better than", better), ("worse than", worse), ("not to be told from", even))
     return "; ".join(f"{word} {', '.join(names)}" for word, names in words if names)
 
 
-def _values(runs: list[Ranks], task: str, figure: str) -> np.ndarray:
+def _values(every: list[Ranks], task: str, figure: str) -> np.ndarray:
     """One value a question, the mean over seeds: questions are the sample, not runs."""
-    return np.asarray(np.mean([by_question(getattr(one, task), figure) for one in runs], 0))
+    return np.asarray(np.mean([by_question(getattr(one, task), figure) for one in every], 0))

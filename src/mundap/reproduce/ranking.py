@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from mundap.index.index import Index
+from mundap.models.checkpoint import has_two_towers
 from mundap.records import Context
 from mundap.reproduce.setting import Setting
 from mundap.text.answers import has_answer
@@ -27,10 +28,18 @@ _TOGETHER = 256  # questions compared with the corpus at a time
 
 
 class Model:
-    """A dual encoder with the vectors of the corpus."""
+    """A dual encoder with the vectors of the corpus.
 
-    def __init__(self, folder: Path, recipe: AnceRecipe, tokens_at: Path) -> None:
-        self.dual, tokenizer = towers.build(replace(recipe, start=str(folder)))
+    Args:
+        folder: Of one encoder, or of a pair.
+        recipe: Which corpus, and how texts are cut and compared.
+        tokens_at: Where token ids are kept.
+        vectors: Of the corpus, where they are known: of a pair whose passage side is another's.
+    """
+
+    def __init__(self, folder: Path, recipe: AnceRecipe, tokens_at: Path, vectors: Any | None = None) -> None:
+        kind: Any = "two" if has_two_towers(folder) else "shared"
+        self.dual, tokenizer = towers.build(replace(recipe, start=str(folder), towers=kind))
         self._processes = Processes()
         self.dual.to(self._processes.device).eval()
         self.tokens = Tokens(tokenizer, recipe)
@@ -43,7 +52,7 @@ class Model:
             rows += [ids[row].tolist() for row in living.tolist()]
             owners.append(numbers)
         self.numbers = np.concatenate(owners)
-        self.vectors = self._encoded("passage", rows)
+        self.vectors = self._encoded("passage", rows) if vectors is None else vectors
 
     def questions(self, texts: list[str]) -> Any:
         """Vectors of questions."""
@@ -112,17 +121,20 @@ class Judge:
 
     def ranks(self, model: Model) -> Ranks:
         """A model's."""
-        numbers, _ = model.top(self.texts)
         places = {model.corpus.context(number).id: row for row, number in enumerate(model.numbers.tolist())}
         asked = model.questions(self.texts)
-        retrieval, reranking = [], []
+        reranking = []
         for number in range(len(self.texts)):
-            retrieval.append(self._first(number, [model.corpus.context(n).text for n in numbers[number].tolist()]))
             rows = [places[name] for name in self.bm25[number]]
             scores = (model.vectors[rows] @ asked[number]).cpu().numpy()
             order = [int(model.numbers[rows[place]]) for place in np.argsort(-scores, kind="stable")]
             reranking.append(self._first(number, [model.corpus.context(n).text for n in order]))
-        return Ranks(np.array(retrieval), np.array(reranking))
+        return Ranks(self.retrieval(model, model.top(self.texts)[0]), np.array(reranking))
+
+    def retrieval(self, model: Model, numbers: np.ndarray) -> np.ndarray:
+        """The ranks that come of what a model found, a row of passage numbers a question."""
+        found = [[model.corpus.context(number).text for number in row] for row in numbers.tolist()]
+        return np.array([self._first(number, texts) for number, texts in enumerate(found)])
 
     def _first(self, number: int, texts: list[str]) -> int:
         answers = self._setting.test[number].answers

@@ -59,7 +59,8 @@ def prepare(task: Task, tell: Tell) -> Setting:
     """
     folder = task.out / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {name: str(value) for name, value in asdict(task).items() if name not in ("out", "in_batch")}
+    free = ("out", "in_batch")
+    facts = {name: str(value) for name, value in asdict(task).items() if value is not None and name not in free}
     known = folder / "task.json"
     if known.exists() and json.loads(known.read_text("utf-8")) != json.loads(json_bytes(facts)):
         raise UsageError(f"{task.out} holds an experiment with other data or another scale. Choose another -o.")
@@ -168,4 +169,5 @@ def _shallow(start: Path, scale: Scale, out: Path) -> None:
     network.config.num_hidden_layers = len(network.encoder.layer)
     for layer in network.encoder.layer[len(network.encoder.layer) - scale.fresh :] if scale.fresh else ():
         layer.apply(lambda part: _renew(part, network.config.initializer_range))
-    layouts.write({"question": loaded}, out)
+    # As all runs use it: by cosine, and so many tokens of a passage.
+    layouts.write({"question": checkpoint.with_recipe(loaded, normalized=True, max_length=scale.length)}, out)

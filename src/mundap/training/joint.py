@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from mundap.errors import UsageError
+from mundap.models import checkpoint
 from mundap.records import Context, Example
 from mundap.training import towers
 from mundap.training.batches import Batch, Tokens, left_out
@@ -29,15 +30,18 @@ class JointLearner(ReaderLearner):
         if processes.world > 1:
             raise UsageError("joint training runs in one process: leave out torchrun, or `retriever`")
         super().__init__(recipe, processes, scratch)
+        normalized, longest = _manner(recipe.retriever)
         self._pair = Recipe(
             start=recipe.retriever,
             towers="two",
             freeze="passage",
-            similarity="cosine" if _is_normalized(recipe.retriever) else "dot",
-            temperature=0.05 if _is_normalized(recipe.retriever) else 1.0,
+            similarity="cosine" if normalized else "dot",
+            temperature=0.05 if normalized else 1.0,
+            dropout=recipe.dropout,
+            attention_dropout=recipe.attention_dropout,
             cache=recipe.cache,
             question_length=recipe.question_length,
-            passage_length=min(256, recipe.passage_length),
+            passage_length=longest,
             seed=recipe.seed,
         )
         self._retriever, tokenizer = towers.build(self._pair)
@@ -86,7 +90,10 @@ class JointLearner(ReaderLearner):
         towers.save(self._retriever, folder.with_name("retriever"))
 
 
-def _is_normalized(folder: str) -> bool:
-    from mundap.models.checkpoint import open_checkpoint
+def _manner(folder: str) -> tuple[bool, int]:
+    """Whether a retriever's vectors are normalized, and how many tokens of a passage it encodes.
 
-    return bool(open_checkpoint(Path(folder)).recipe.normalized)
+    That is not the length of the reader's windows: the passages' vectors must be those of an index made with it.
+    """
+    loaded = checkpoint.open_checkpoint(Path(folder), "passage")
+    return loaded.recipe.normalized, min(loaded.recipe.max_length, checkpoint.positions(loaded.network.config))

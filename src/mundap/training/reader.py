@@ -163,8 +163,8 @@ class ReaderLearner:
     def _look_at(self, one: DevQuestion) -> list[float]:
         """The figures of one question: the passages compete, and the positive is read alone."""
         pairs = [(context.title, context.text) for context in one.passages]
-        read = self._read(self._windows.of(one.question.text, pairs))
-        scores = torch.tensor([max(scored.selection or 0.0 for scored in windows) for windows in read])
+        read = scored(self.reader, self._windows.of(one.question.text, pairs), self._pad)
+        scores = torch.tensor([max(window.selection or 0.0 for window in windows) for windows in read])
         place = 1.0 + float((scores > scores[0]).sum())
         values = [float(losses.selecting(scores, 0)), place, float(place == 1)]
         for number in (len(pairs), 1):
@@ -173,23 +173,6 @@ class ReaderLearner:
             text = texts[found[0].passage][found[0].start : found[0].end] if found else ""
             values += judge(text, one.question.answers, one.match)
         return values
-
-    def _read(self, rows: list[list[Window]]) -> list[list[Scored]]:
-        flat = [window for row in rows for window in row]
-        scored: list[Any] = [None] * len(flat)
-        device = next(self.reader.parameters()).device
-        for numbers in chunks([len(window.ids) for window in flat], _BATCH):
-            ids, mask = padded([flat[number].ids for number in numbers], self._pad, device)
-            with torch.no_grad():
-                starts, ends, chosen = (part.float().cpu().numpy() for part in self.reader(ids, mask))
-            for place, number in enumerate(numbers):
-                size = len(flat[number].ids)
-                scored[number] = Scored(flat[number], starts[place, :size], ends[place, :size], float(chosen[place]))
-        result, first = [], 0
-        for row in rows:
-            result.append(scored[first : first + len(row)])
-            first += len(row)
-        return result
 
     def score(self, figures: Figures) -> float:
         """More is better."""
@@ -204,6 +187,25 @@ class ReaderLearner:
     def save(self, folder: Path) -> None:
         """Write the reader."""
         write_reader(self._loaded, folder)
+
+
+def scored(reader: Any, rows: Sequence[Sequence[Window]], pad: int) -> list[list[Scored]]:
+    """What a reader in training says of the windows of each passage."""
+    flat = [window for row in rows for window in row]
+    found: list[Any] = [None] * len(flat)
+    device = next(reader.parameters()).device
+    for numbers in chunks([len(window.ids) for window in flat], _BATCH):
+        ids, mask = padded([flat[number].ids for number in numbers], pad, device)
+        with torch.no_grad():
+            starts, ends, chosen = (part.float().cpu().numpy() for part in reader(ids, mask))
+        for place, number in enumerate(numbers):
+            size = len(flat[number].ids)
+            found[number] = Scored(flat[number], starts[place, :size], ends[place, :size], float(chosen[place]))
+    result, first = [], 0
+    for row in rows:
+        result.append(found[first : first + len(row)])
+        first += len(row)
+    return result
 
 
 def _imitated(logits: Any, rows: Sequence[tuple[Window, np.ndarray]]) -> Any:
