@@ -462,11 +462,22 @@ def test_the_best_threshold_by_trying_all():
 def test_a_fit_finds_the_weights_that_made_the_data():
     chance = np.random.default_rng(3)
     features = chance.normal((1.0, 5.0, 0.0), (2.0, 3.0, 1.0), (20_000, 3))
-    weights = np.array([0.8, -0.3, 0.0])
+    weights = np.array([0.8, 0.3, 0.0])
     right = (chance.random(20_000) < 1 / (1 + np.exp(-(0.5 + features @ weights)))).astype(float)
     found = calibration.fit(features, right, ("selection", "margin", "retrieval"))
-    assert list(found) == ["bias", "selection", "margin", "retrieval"]
-    assert list(found.values()) == pytest.approx([0.5, *weights], abs=0.06)
+    assert list(found) == ["bias", "selection", "margin", "retrieval", "typical"]
+    assert list(found.values()) == pytest.approx([0.5, *weights, 0.0], abs=0.06)
+
+
+def test_a_better_score_never_makes_an_answer_less_sure():
+    """Two features that say the same: left to itself one gets a negative weight."""
+    chance = np.random.default_rng(3)
+    first = chance.normal(size=2_000)
+    features = np.column_stack([first, 0.9 * first + 0.05 * chance.normal(size=2_000), np.full(2_000, np.nan)])
+    right = (chance.random(2_000) < 1 / (1 + np.exp(-(3 * features[:, 0] - 2 * features[:, 1])))).astype(float)
+    found = calibration.fit(features, right, ("selection", "margin", "retrieval"))
+    assert min(found[name] for name in ("selection", "margin", "retrieval")) >= 0
+    assert found["selection"] > 0.5
 
 
 def test_a_fit_stays_finite_where_a_feature_tells_all_or_nothing():

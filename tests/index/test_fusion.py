@@ -24,6 +24,14 @@ def test_a_single_match_is_better_than_none():
     assert scores[0] > scores[1]
 
 
+def test_equals_are_equals_whatever_rounding_makes_of_them():
+    """Scores that differ in the last bit of a float32 are not put millions of deviations apart."""
+    bm25 = np.array([3.8220003, 3.822, 3.8219998, 0.0], np.float32)
+    assert len(set(bm25.tolist())) == 4
+    scores = fusion.zscore(bm25, np.zeros(4), (bm25[:3], np.empty(0)), 0.5)
+    assert scores.tolist() == [0.5, 0.5, 0.5, 0.0]
+
+
 def test_linear():
     assert fusion.linear(np.array([2.0]), np.array([0.5]), 1.1) == pytest.approx([2.55])
 

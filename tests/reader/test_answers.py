@@ -73,9 +73,22 @@ def test_the_retrieval_score_counts_as_much_as_it_is_told_to():
     passages = [simple("Rome", {"Rome": 1.0}, 0.5), simple("Oslo", {"Oslo": 1.0}, 0.0)]
     assert [text for text, _ in ranked(passages, [1.0, 3.0])] == ["Rome", "Oslo"]
     assert [text for text, _ in ranked(passages, [1.0, 3.0], retrieval_weight=0.2)] == ["Rome", "Oslo"]
-    weighted = ranked(passages, [1.0, 3.0], retrieval_weight=0.3)
-    assert [text for text, _ in weighted] == ["Oslo", "Rome"]
-    assert weighted[0][1].features[FEATURES.index("retrieval")] == pytest.approx(1.0)  # above the mean of 2
+    for scores in ([1.0, 3.0], [100.0, 300.0]):  # one and minus one standard deviation, whatever their size
+        assert [text for text, _ in ranked(passages, scores, retrieval_weight=0.3)] == ["Oslo", "Rome"]
+
+
+def test_how_far_a_passage_stands_out_is_told_among_the_first_ten():
+    """Whatever the size of the scores, and however many more were found; fewer are too few to tell."""
+    passage = simple("Rome", {"Rome": 1.0})
+    place = FEATURES.index("retrieval")
+    ten = [3.0, *[1.0] * 9]
+    for scores in (ten, [100 * score + 7 for score in ten], [*ten, *[-50.0] * 90]):
+        ((_, one),) = ranked([passage], scores)
+        assert one.features[place] == pytest.approx(3.0)  # nine tenths of 2, in deviations of .6
+    ((_, one),) = ranked([passage], ten[:9])
+    assert math.isnan(one.features[place])
+    ((_, one),) = ranked([passage], [3.8220001, *[3.822] * 9])  # equals, but for rounding
+    assert one.features[place] == 0
 
 
 def test_what_several_passages_say_is_one_answer_with_their_support():
@@ -92,6 +105,24 @@ def test_what_several_passages_say_is_one_answer_with_their_support():
     assert found[0][1].score == pytest.approx(math.log(share), abs=1e-6)
     listed = ranked([*twice, once], ranking="selection")  # here the passage decides, whatever others say
     assert [(text, one.support) for text, one in listed] == [("Lion", 1), ("Palme d'Or", 2)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("1.5 km", "15 km", False),
+        ("-3 degrees", "3 degrees", False),
+        ("C++", "C", False),
+        ("C#", "C", False),
+        ("the Nile", "Nile.", True),
+        ("“Emma”", "emma", True),
+        ("An  axe", "axe", True),
+        ("A", "B", False),
+    ],
+)
+def test_answers_are_the_same_only_if_they_say_the_same(one, other, same):
+    passages = [simple(text, {(text.split()[0], text.split()[-1]): 3.0}) for text in (one, other)]
+    assert len(ranked(passages)) == (1 if same else 2)
 
 
 def test_support_counts_passages_and_not_how_often_they_say_it():
@@ -199,6 +230,12 @@ def test_confidence_follows_the_fitted_curve():
     curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25}
     assert confidence((2.0, 4.0, 99.0), curve) == pytest.approx(1 / (1 + math.exp(-1.0)))
     assert confidence((1.0, 0.0, 0.0), {}) > confidence((0.0, 0.0, 0.0), {}) == 0.5
+
+
+def test_a_feature_that_is_not_known_counts_as_it_typically_is():
+    curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25, "retrieval": 2.0, "typical": 0.75}
+    assert confidence((1.0, 2.0, math.nan), curve) == confidence((1.0, 2.0, 0.75), curve)
+    assert confidence((1.0, 2.0, math.nan), {}) == confidence((1.0, 2.0, 0.0), {})
 
 
 def test_a_reader_says_so_when_it_does_not_know_the_writing(tiny_reader, tmp_path):

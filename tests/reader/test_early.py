@@ -63,6 +63,37 @@ def test_confidence_does_not_depend_on_how_much_was_read(reader, tmp_path):
     assert sure[0] == sure[1]
 
 
+def test_an_answer_that_would_not_be_shown_does_not_end_the_reading(reader):
+    one = reader(enough=0.6)
+    assert read(one, "who?", KING_FIRST, threshold=0.9).answers[0].text == "villain"
+    assert one.seen == [FIRST, 6 - FIRST]
+
+
+def test_confidence_does_not_depend_on_how_many_are_to_be_read(tmp_path):
+    """With k = 1 as with all: what is found besides is looked at, not read."""
+    folder = make_reader(tmp_path / "r", confidence={**CURVE, "retrieval": 0.3})
+    texts = hits("the king", *["a film"] * 19)
+    found = [read(Reader(folder), "who?", texts, k=k) for k in (1, 5, 10, 20)]
+    assert len({one.answers[0].confidence for one in found}) == 1
+    assert [len(one.hits) for one in found] == [1, 5, 10, 20]
+
+
+def test_an_index_of_one_passage_answers_as_surely_as_is_typical(tmp_path):
+    curve = {**CURVE, "retrieval": 1.0, "typical": 2.0}
+    folder = make_reader(tmp_path / "r", confidence=curve)
+    (answer,) = read(Reader(folder), "who?", hits("the king")).answers
+    assert answer.confidence == pytest.approx(1 / (1 + 2.718281828 ** -(2.0 + 2.0)), abs=1e-4)
+
+
+def test_none_of_several_answers_is_surer_than_the_one_before_it(tmp_path):
+    """The retriever's favourite comes first here, though by itself it is less sure than the second."""
+    folder = make_reader(tmp_path / "r", confidence=CURVE, retrieval_weight=10.0)
+    found = read(Reader(folder), "who?", hits("the king", "the villain"), answers=2, threshold=0)
+    assert [one.text for one in found.answers] == ["king", "villain"]
+    assert found.answers[0].features[0] < found.answers[1].features[0]
+    assert found.answers[0].confidence == found.answers[1].confidence
+
+
 def test_enough_is_what_leaves_all_but_one_in_two_hundred_answers_as_they_are():
     def answer(text, selection):
         return Answer(text, 0.0, hits(text)[0], 0, 1, 0.0, 0.0, 0.0, 1, (selection, 0.0, 0.0))

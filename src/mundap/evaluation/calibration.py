@@ -57,9 +57,16 @@ def best_threshold(confidence: np.ndarray, right: np.ndarray) -> float:
 
 
 def fit(features: np.ndarray, right: np.ndarray, names: Sequence[str]) -> Mapping[str, float]:
-    """Logistic regression from features to being right, held back a little so that no weight runs away."""
+    """Logistic regression from features to being right, held back a little so that no weight runs away.
+
+    No weight is negative: a better score never makes an answer less sure, in places where the data say little either.
+    `typical` is what the last of the features is where it is not known, its mean.
+    """
     from scipy.optimize import minimize
 
+    known = ~np.isnan(features[:, -1])
+    typical = float(features[known, -1].mean()) if known.any() else 0.0
+    features = np.nan_to_num(features, nan=typical)
     scale = features.std(0)
     scale[scale == 0] = 1.0
     inputs = np.column_stack([np.ones(len(features)), (features - features.mean(0)) / scale])
@@ -72,7 +79,9 @@ def fit(features: np.ndarray, right: np.ndarray, names: Sequence[str]) -> Mappin
         slope[1:] += weights[1:]
         return float(value), slope
 
-    weights = minimize(loss, np.zeros(inputs.shape[1]), jac=True, method="L-BFGS-B").x
+    bounds = [(None, None)] + [(0.0, None)] * len(names)
+    weights = minimize(loss, np.zeros(inputs.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x
     plain = weights[1:] / scale
     bias = float(weights[0] - (plain * features.mean(0)).sum())
-    return {"bias": round(bias, 6), **{name: round(float(w), 6) for name, w in zip(names, plain, strict=True)}}
+    found = {"bias": bias, **dict(zip(names, map(float, plain), strict=True)), "typical": typical}
+    return {name: round(value, 6) for name, value in found.items()}

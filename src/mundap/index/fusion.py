@@ -11,6 +11,7 @@ CANDIDATES = 2000
 """How many of each list are candidates, as in the papers."""
 
 _NORMALISED_OVER = 1000
+_ROUNDING = 1e-6  # of equal scores, as float32 has them
 _RRF = 60
 
 
@@ -20,11 +21,12 @@ def zscore(bm25: np.ndarray, dense: np.ndarray, lists: tuple[np.ndarray, np.ndar
 
 
 def _normalised(scores: np.ndarray, ranked: np.ndarray) -> np.ndarray:
-    top = ranked[:_NORMALISED_OVER]
+    top = ranked[:_NORMALISED_OVER].astype(np.float64)
     spread = float(top.std()) if len(top) else 0.0
-    if spread < 1e-9:
+    rounding = _ROUNDING * float(np.abs(top).max(initial=1.0))
+    if spread <= rounding:
         # Nothing to compare with: a list of one, or of equals, says yes or no and no more.
-        return (scores >= top[0]).astype(np.float32) if len(top) else np.zeros(len(scores), np.float32)
+        return (scores >= top[0] - 2 * rounding).astype(np.float32) if len(top) else np.zeros(len(scores), np.float32)
     return np.asarray((scores - top.mean()) / spread)
 
 

@@ -1,6 +1,7 @@
 """The choice among the spans of all passages that were read, and how sure it is."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +11,14 @@ import numpy as np
 from mundap.models.folder import ReaderConfig
 from mundap.models.reader import Scored
 from mundap.reader.spans import candidates, softmax
-from mundap.text.scores import normalize
 from mundap.text.scripts import has_hangul, has_unspaced
 
+AMONG = 10
+"""So many of the passages found say how far one of them stands out."""
+
 _PER_PASSAGE = 5  # spans of a passage that take part
+_AROUND = " \t\r\n\"'`.,;:!?…()[]{}<>“”‘’«»「」『』《》〈〉、。"
+_ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
 
 FEATURES = ("selection", "margin", "retrieval")
 """What confidence is computed from."""
@@ -31,7 +36,8 @@ class Candidate:
         selection: The probability of the passage among those read.
         span: The probability of the span in its passage.
         features: What confidence is computed from: the passage's raw selection score, how much likelier the span is
-            than none (a logarithm), and by how much the passage was retrieved better than the average.
+            than none (a logarithm), and how far the passage stands out among the first that were found, in standard
+            deviations; not a number where too few were found to tell.
         support: Passages with the same answer.
     """
 
@@ -52,7 +58,8 @@ def rank(
 
     With the ranking `selection`, as in the DPR paper, spans of the passage with the highest selection score come
     first. With `product` spans of all passages compete by P(passage) x P(span), the retrieval score mixed in with
-    `retrieval_weight`, and what several passages say is added up.
+    `retrieval_weight` (standardised, so that it is of one size for all ways of searching), and what several passages
+    say is added up.
 
     Args:
         texts: Of the passages that were read.
@@ -66,19 +73,29 @@ def rank(
         return []
     logits = np.array([_selection(read[number], spans[number], config) for number in kept])
     chosen = softmax(logits)
-    better = np.array([retrieval[number] for number in kept], np.float64) - np.mean(retrieval)
+    better = _standing_out(retrieval)[kept]
+    known = len(retrieval) >= AMONG
     listed = []
     for place, number in enumerate(kept):
         for start, end, span, margin in spans[number]:
             score = math.log(chosen[place] + 1e-30) + math.log(span + 1e-30)
             score += config.retrieval_weight * better[place]
-            features = (float(logits[place]), margin, float(better[place]))
+            features = (float(logits[place]), margin, float(better[place]) if known else math.nan)
             listed.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
     if config.ranking == "selection":
         listed.sort(key=lambda one: (-one.features[0], one.passage, -one.span))
     else:
         listed.sort(key=lambda one: -one.score)
     return _merged(texts, listed, add_up=config.ranking == "product")
+
+
+def _standing_out(retrieval: Sequence[float]) -> np.ndarray:
+    """Scores as standard deviations from the mean of the first ones; 0 where those are equal."""
+    scores = np.array(retrieval, np.float64)
+    mean, spread = scores[:AMONG].mean(), scores[:AMONG].std()
+    if spread <= 1e-6 * max(1.0, abs(mean)):
+        return np.zeros(len(scores))
+    return np.asarray((scores - mean) / spread)
 
 
 def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[tuple[int, int, float, float]]:
@@ -96,7 +113,7 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
             begin, stop = _whole_words(text, begin, stop)
             margin = float(scored.starts[span.start] + scored.ends[span.end] - scored.starts[0] - scored.ends[0])
             known = found.get((begin, stop))
-            if normalize(text[begin:stop]) and (known is None or span.score > known[0]):
+            if _key(text[begin:stop]) and (known is None or span.score > known[0]):
                 found[begin, stop] = (span.score, margin)
     best = sorted(found.items(), key=lambda item: -item[1][0])[:_PER_PASSAGE]
     return [(begin, stop, score, margin) for (begin, stop), (score, margin) in best]
@@ -141,7 +158,7 @@ def _merged(texts: Sequence[str], listed: Sequence[Candidate], add_up: bool) -> 
     for one in listed:
         if any(n == one.passage and one.start < stop and begin < one.end for n, begin, stop in taken):
             continue
-        key = normalize(texts[one.passage][one.start : one.end])
+        key = _key(texts[one.passage][one.start : one.end])
         first = found.get(key)
         taken.append((one.passage, one.start, one.end))
         if first is None:
@@ -154,10 +171,25 @@ def _merged(texts: Sequence[str], listed: Sequence[Candidate], add_up: bool) -> 
     return sorted(merged, key=lambda one: -one.score) if add_up else merged
 
 
+def _key(text: str) -> str:
+    """What two spans share if they are the same answer; empty if the span is none.
+
+    Not the metrics' normalisation, to which 1.5 and 15, -3 and 3, C++ and C are the same, and a blood group A nothing.
+    """
+    bare = " ".join(text.strip(_AROUND).split())
+    if bare in ("a", "an", "An", "the", "The") or all(unicodedata.category(letter)[0] in "PZC" for letter in bare):
+        return ""
+    return _ARTICLE.sub("", bare.casefold())
+
+
 def confidence(features: Sequence[float], curve: Mapping[str, float]) -> float:
-    """From 0 to 1: the logistic curve that was fitted on held-back data, or a plain one where none was."""
+    """From 0 to 1: the logistic curve that was fitted on held-back data, or a plain one where none was.
+
+    A feature that is not known counts as it typically is.
+    """
     fitted = curve or {"bias": 0.0, "selection": 0.5, "margin": 0.2}
+    known = (fitted.get("typical", 0.0) if math.isnan(feature) else feature for feature in features)
     value = fitted.get("bias", 0.0) + sum(
-        fitted.get(name, 0.0) * feature for name, feature in zip(FEATURES, features, strict=True)
+        fitted.get(name, 0.0) * feature for name, feature in zip(FEATURES, known, strict=True)
     )
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, value))))

@@ -8,7 +8,7 @@ from mundap.errors import UsageError
 from mundap.index.index import Index, Mode
 from mundap.models.folder import is_foreign
 from mundap.models.reader import Reader, Scored
-from mundap.reader.answers import Candidate, confidence, rank, selection
+from mundap.reader.answers import AMONG, Candidate, confidence, rank, selection
 from mundap.records import Answer, Answered, Found, Hit
 
 READ = 10
@@ -47,25 +47,36 @@ def ask(
         >>> ask(Index("my-index"), "Who wrote Middlemarch?").answers[0].text
     """
     reader = reader or Reader.from_pretrained()
-    hits = index.search(question, k, mode, **options)
-    return read(reader, question, hits, answers, threshold)
+    hits = index.search(question, found_for(k), mode, **options)
+    return read(reader, question, hits, answers, threshold, k)
+
+
+def found_for(k: int) -> int:
+    """How many passages are looked for so that k can be read: how sure an answer is, is seen beside the others."""
+    return max(k, AMONG) if k > 0 else k
 
 
 def read(
-    reader: Reader, question: str, hits: Sequence[Hit], answers: int = 1, threshold: float | None = None
+    reader: Reader,
+    question: str,
+    hits: Sequence[Hit],
+    answers: int = 1,
+    threshold: float | None = None,
+    k: int | None = None,
 ) -> Answered:
-    """Answer a question from passages that were found for it."""
+    """Answer a question from passages that were found for it, of which the first k, or all, are read."""
     if answers < 1:
         raise UsageError("at least one answer must be asked for")
+    shown = tuple(hits[:k])
     if is_foreign(question, reader.config.scripts):
         note = f"the reader ({reader.config.name}) knows no other writing than Latin: nothing was read"
-        return Answered(question, (), None, tuple(hits), note)
+        return Answered(question, (), None, shown, note)
     least = reader.config.threshold if threshold is None else threshold
-    found = settle(reader, hits, lambda part: scores(reader, question, hits[part]), whole=answers > 1)
+    found = settle(reader, hits, lambda part: scores(reader, question, shown[part]), answers > 1, least, k)
     good = tuple(answer for answer in found if answer.confidence >= least)[:answers]
     if found and found[0].confidence < least:  # what comes after the best is no answer either
         good = ()
-    return Answered(question, good, found[0] if found and not good else None, tuple(hits))
+    return Answered(question, good, found[0] if found and not good else None, shown)
 
 
 def scores(reader: Reader, question: str, hits: Sequence[Hit]) -> list[list[Scored]]:
@@ -78,6 +89,8 @@ def settle(
     hits: Sequence[Hit],
     score: Callable[[slice], Sequence[Sequence[Scored]]],
     whole: bool = False,
+    least: float = 0.0,
+    k: int | None = None,
 ) -> list[Answer]:
     """All different answers in the passages, best first.
 
@@ -88,27 +101,37 @@ def settle(
         hits: The passages.
         score: Reads a part of them.
         whole: Read all of them in any case.
+        least: The least confidence of an answer: what is less sure is no reason to stop.
+        k: How many are read at most; the others only show how far these stand out.
     """
-    first = FIRST if reader.config.enough and not whole else len(hits)
+    size = len(hits[:k])
+    first = min(FIRST, size) if reader.config.enough and not whole else size
     scored = score(slice(first))
     found = choose(reader, hits, scored)
-    if len(hits) <= first or (found and found[0].confidence >= reader.config.enough):
+    if size == first or (found and found[0].confidence >= max(reader.config.enough, least)):
         return found
-    return choose(reader, hits, [*scored, *score(slice(first, None))])
+    return choose(reader, hits, [*scored, *score(slice(first, size))])
 
 
 def choose(reader: Reader, hits: Sequence[Hit], scored: Sequence[Sequence[Scored]]) -> list[Answer]:
-    """All different answers in those of the passages that were read, the first ones or all, best first."""
+    """All different answers in those of the passages that were read, the first ones or all, best first.
+
+    None is surer than the one before it.
+    """
     texts = [hit.passage.text for hit in hits[: len(scored)]]
-    found = rank(texts, scored, [hit.score for hit in hits], reader.config)
-    return [_answer(one, hits[one.passage], reader) for one in found]
+    answers: list[Answer] = []
+    sure = 1.0
+    for one in rank(texts, scored, [hit.score for hit in hits], reader.config):
+        sure = min(sure, confidence(one.features, reader.config.confidence))
+        answers.append(_answer(one, hits[one.passage], sure))
+    return answers
 
 
-def _answer(one: Candidate, hit: Hit, reader: Reader) -> Answer:
+def _answer(one: Candidate, hit: Hit, sure: float) -> Answer:
     passage = hit.passage
     return Answer(
         passage.text[one.start : one.end],
-        confidence(one.features, reader.config.confidence),
+        sure,
         hit,
         passage.start + one.start,
         passage.start + one.end,

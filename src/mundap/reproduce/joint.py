@@ -2,8 +2,8 @@
 
 Two retrievers, each with two kinds of readers. The retrievers: a shallow start, and the same trained as DPR's are (the
 batch's negatives and one of BM25's). The readers learn from what their retriever finds: alone, or together with the
-question encoder, while the passage encoder and so the vectors of the corpus stay as they are. In the paper the joint
-run began with a trained retriever: it is `DPR -> joint`, to be compared with `DPR -> reader`.
+question encoder, while the passage encoder and so the vectors of the corpus stay as they are. `DPR -> joint` is to be
+compared with `DPR -> reader`: both begin with the same trained retriever.
 """
 
 import json

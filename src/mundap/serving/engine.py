@@ -16,7 +16,7 @@ from mundap.errors import UsageError
 from mundap.index.corpus import Filters
 from mundap.machine import cores
 from mundap.models.reader import Reader
-from mundap.reader.ask import READ, find, read
+from mundap.reader.ask import READ, find, found_for, read
 from mundap.serving.batching import Lane
 from mundap.serving.indexes import Indexes, Served
 from mundap.serving.metrics import Metrics
@@ -169,8 +169,8 @@ class Engine:
         if not job.answers:
             found = find(index, questions, job.k, job.mode, self.reader, filters=job.filters)
             return [json_bytes(one.as_dict()) for one in found]
-        found = find(index, questions, job.k, job.mode, filters=job.filters)
-        done = [read(self.reader, one.question, one.hits, job.answers, job.threshold) for one in found]
+        found = find(index, questions, found_for(job.k), job.mode, filters=job.filters)
+        done = [read(self.reader, one.question, one.hits, job.answers, job.threshold, job.k) for one in found]
         return [json_bytes(one.as_dict()) for one in done]
 
     @contextlib.asynccontextmanager
