@@ -165,6 +165,7 @@ def test_overlapping_spans_are_one_answer_in_a_second_passage_too():
         ("東京都は", r"東京|都|は", "東京", "東京"),
         ("của Nguyễn Du", r"Nguy|ễn|\S+", "Nguy", "Nguyễn"),  # Vietnamese is Latin writing too
         ("né à Orléans", r"Orl|éans|\S+", "éans", "Orléans"),
+        ("we \u2764\ufe0f it", r"\u2764|\w+", "\u2764", "\u2764\ufe0f"),  # what makes the heart red belongs to it
     ],
 )
 def test_latin_words_are_whole_and_a_korean_particle_stays_off(text, pieces, span, answer):

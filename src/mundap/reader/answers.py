@@ -123,7 +123,7 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     """Word pieces are made whole, but not where words are written together: a Korean particle stays off its noun."""
     while 0 < start < len(text) and _joined(text[start - 1], text[start]):
         start -= 1
-    while 0 < end < len(text) and (_joined(text[end - 1], text[end]) or unicodedata.combining(text[end])):
+    while 0 < end < len(text) and (_joined(text[end - 1], text[end]) or unicodedata.category(text[end])[0] == "M"):
         end += 1
     while start < end and text[start].isspace():
         start += 1
