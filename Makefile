@@ -18,7 +18,7 @@ help:
 	@echo "make bench      the benchmarks, side by side with the best peers"
 	@echo "make install    everything, with all extras, into .venv"
 	@echo "make retriever, make reader                    train the shipped models again, from DATA=folder into OUT=folder"
-	@echo "make retriever-figures, make reader-figures    the tables of their cards"
+	@echo "make retriever-figures, make reader-figures    the tables of their cards (the reader's fp32 row from FP32=folder)"
 	@echo "make ance-figures                              kinds of negatives compared, after make retriever-figures"
 
 .venv/pyvenv.cfg:
@@ -87,7 +87,9 @@ reader: .venv/ready-test
 	  --reader $(OUT)/reader/model --retrieval-weight 1
 
 reader-figures: .venv/ready-test
-	$(BIN)/python recipes/reader/figures.py test $(DATA) --reader src/mundap/weights/reader --pool $(OUT)/figures/pool-trained
+	test -d $(OUT)/figures/pool-trained || $(MAKE) retriever-figures
+	$(BIN)/python recipes/reader/figures.py test $(DATA) --reader src/mundap/weights/reader \
+	  --pool $(OUT)/figures/pool-trained $(if $(FP32),--fp32 $(FP32))
 
 ance-figures: .venv/ready-test
 	$(BIN)/mundap reproduce ance -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \

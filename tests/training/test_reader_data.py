@@ -215,6 +215,55 @@ def test_without_negatives_of_their_own_questions_take_those_of_their_neighbours
         assert not any(has_answer(one.text, group.question.answers) for one in group.passages[1:])
 
 
+@pytest.mark.parametrize("selection_only", [True, False])
+def test_a_passage_is_never_its_own_negative(files, tmp_path, selection_only):
+    """Data for ranking has no answers: two questions on one passage, and a list with it among the wrong ones."""
+    shared, other = Context("1", "t", "a b c"), Context("2", "t", "d e f")
+    asked = [(shared, ()), (shared, (shared,)), (other, ()), (shared, ())]
+    with writing(tmp_path / "ranking.jsonl", "dpr-jsonl") as write:
+        for n, (positive, hard) in enumerate(asked):
+            write(Example(Question(str(n), f"n {n}", ()), (positive,), hard))
+    data = (DataSet(str(tmp_path / "ranking.jsonl")),)
+    chosen = recipe(files, tmp_path, train=data, dev=(), batch=4, null=0.0, selection_only=selection_only)
+    found = groups(chosen, 6)
+    assert len(found) == 24
+    assert all(len({one.text for one in group.passages}) == len(group.passages) == 2 for group in found)
+
+
+def test_dev_questions_of_squads_shape_compete_with_their_neighbours(tmp_path):
+    """The passages of the questions next to it, without the answer and each once; the same ones each time."""
+    from mundap.training.reader_data import dev_questions
+
+    paragraphs = [
+        ("Rome is old.", {"q1": "Rome", "q2": "old"}),
+        ("Oslo is cold and old.", {"q3": "Oslo", "q4": "cold"}),
+        ("Bonn is small.", {"q5": "Bonn"}),
+    ]
+    (tmp_path / "dev.json").write_text(json.dumps(squad(*paragraphs)))
+    source, _ = loaded(tmp_path / "dev.json", tmp_path / "scratch")
+
+    def texts(limit, passages):
+        return [[one.text.split()[0] for one in row.passages] for row in dev_questions(source, limit, passages)]
+
+    assert texts(5, 4) == [
+        ["Rome", "Oslo", "Bonn"],
+        ["Rome", "Bonn"],  # Oslo is old too
+        ["Oslo", "Bonn", "Rome"],
+        ["Oslo", "Bonn", "Rome"],
+        ["Bonn", "Rome", "Oslo"],
+    ]
+    assert texts(5, 1) == texts(5, 2) == [row[:2] for row in texts(5, 4)]
+    assert texts(1, 4) == [["Rome"]]  # nobody else was asked
+
+
+def test_dev_questions_with_negatives_of_their_own_keep_them(files, tmp_path):
+    from mundap.training.reader_data import dev_questions
+
+    source, rows = loaded(files / "dev.jsonl", tmp_path / "scratch")
+    found = dev_questions(source, 100, 4)
+    assert [row.passages for row in found] == [(one.positives[0], *one.hard) for one in rows]
+
+
 def test_a_positive_in_which_the_answer_is_not_found_is_selected_but_its_span_is_left_open(files, tmp_path):
     """The answer is there, in other words: that no span is right would be a lie."""
     with writing(tmp_path / "other.jsonl", "dpr-jsonl") as write:

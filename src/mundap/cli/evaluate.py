@@ -18,6 +18,7 @@ _QUESTIONS = click.option("-q", "--questions", metavar="FILE", help="Questions w
 _QRELS = click.option("--qrels", metavar="FILE", help="Relevance judgements: BEIR's, TREC's or MS MARCO's.")
 _LEVEL = click.option("--level", type=click.IntRange(1), default=1, show_default=True,
                       help="The grade from which a judged document is relevant (TREC DL passages: 2).")  # fmt: skip
+_DOUBTS = ("notes", "skipped", "skipped_count")
 _REPORT = click.option("--report", metavar="DIR", help="Write an HTML page with plots.")
 
 
@@ -163,9 +164,12 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
       mundap evaluate answers --data dev-v1.1.json --gold
       mundap evaluate answers -i i -q nq-test.csv -k 1 5 10 20 --removed --json
     """
+    from mundap.errors import UsageError
     from mundap.evaluation.answers import Task, measure
     from mundap.index import locate
 
+    if gold and (index_path or options["run"] or options["predictions"]):
+        raise UsageError("--gold reads each question's own passage: leave out -i, --run and --predictions")
     if not index_path and not gold and not options["predictions"] and not options["run"]:
         index_path = str(locate.to_read(None))
     task = Task(index=index_path, match=None if match == "auto" else match, **options)
@@ -181,7 +185,9 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
 def _tell_answers(facts: dict[str, Any]) -> None:
     for note in facts["notes"]:
         shared.note(shared.clean(note))
-    click.echo(f"{shared.count(facts['questions'], 'question')}, match: {facts['match']}")
+    rules = facts["questions_by_match"]
+    match = ", ".join(f"{rule} {count:,}" for rule, count in rules.items()) if len(rules) > 1 else facts["match"]
+    click.echo(f"{shared.count(facts['questions'], 'question')}, match: {match}")
     click.echo(f"exact match {facts['exact_match']:.2f}, F1 {facts['f1']:.2f}")
     for name, label in (("exact_match_by_passages", "exact match"), ("oracle", "oracle")):
         if name in facts:
@@ -227,8 +233,8 @@ def compare(
     if report:
         _write(measured, report, " and ".join(found["systems"]), k)
     if as_json:
-        facts = {"match": measured.match, "notes": measured.notes, "skipped_count": len(measured.skipped)}
-        shared.print_json({**found, **facts})
+        whole = measured.as_dict()
+        shared.print_json({**found, "match": measured.match, **{k: whole[k] for k in _DOUBTS}})
     else:
         _tell(measured)
         _tell_changed(found, show)

@@ -1,5 +1,6 @@
 """Measure answers: exact match and F1, of anyone's predictions, of gold passages read, or of an index asked."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,7 @@ from mundap.text.answers import Mode, has_answer
 from mundap.text.judge import judge
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
+Rule = Callable[[Question], Mode]
 CUTS = (1, 5, 10)
 _TOGETHER = 32  # questions read at a time
 _UNANSWERABLE = "marked as unanswerable"  # by SQuAD 2.0, says `mundap.questions`
@@ -41,7 +43,7 @@ class Task:
         reader: A model folder, or the name of the shipped one.
         cuts: How many passages are read; the last is what the answers are taken from.
         mode: How to search.
-        match: How answers are looked for; None: what the questions suggest.
+        match: How answers are looked for; None: what each question suggests.
         removed: Whether to ask again without the documents that have the answer.
         ranking: How spans of different passages are compared; None: the reader's own way.
         retrieval_weight: How much the retrieval score counts in that; None: as the reader has it.
@@ -75,6 +77,8 @@ class Task:
             raise UsageError("--predictions is scored as it is: leave out -i, --run, --removed and --out")
         if self.run and self.index:
             raise UsageError("--run is read instead of an index: leave out -i")
+        if self.removed and not (self.index or self.run):
+            raise UsageError("--removed takes documents away: give -i or --run, and leave out --gold")
         if self.out:
             apart(self.out, self.questions, self.run)
 
@@ -88,7 +92,8 @@ class Outcome:
         text: The prediction.
         em: 0 or 1.
         f1: From 0 to 1.
-        confidence: From 0 to 1; None of a prediction file.
+        match: The rule it was judged by.
+        confidence: From 0 to 1; None if nothing was read, as of a prediction file.
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
         oracle: By number of passages read, whether one of them has the answer.
@@ -100,6 +105,7 @@ class Outcome:
     text: str
     em: float
     f1: float
+    match: Mode = "string"
     confidence: float | None = None
     features: tuple[float, ...] = ()
     by_cut: Mapping[int, float] = field(default_factory=dict)
@@ -114,17 +120,25 @@ class Measured:
 
     Attributes:
         outcomes: One a question.
-        match: How answers were looked for.
         threshold: The reader's.
         notes: What one should know before trusting the figures.
         skipped: Rows that could not be read.
     """
 
     outcomes: list[Outcome]
-    match: Mode
     threshold: float | None = None
     notes: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def rules(self) -> dict[str, int]:
+        """How many questions were judged by which rule, the most frequent first."""
+        return dict(Counter(row.match for row in self.outcomes).most_common())
+
+    @property
+    def match(self) -> str:
+        """The one rule of all questions, or `auto` if there were several."""
+        return next(iter(self.rules)) if len(self.rules) == 1 else "auto"
 
     def doubt(self, number: int, what: str) -> None:
         """Note something that makes figures other than one may expect."""
@@ -139,25 +153,31 @@ class Measured:
             "f1": _percent([row.f1 for row in rows]),
             "questions": len(rows),
             "match": self.match,
+            "questions_by_match": self.rules,
         }
         if rows and len(rows[0].by_cut) > 1:
             cuts = list(rows[0].by_cut)
             found["exact_match_by_passages"] = {str(k): _percent([row.by_cut[k] for row in rows]) for k in cuts}
         if rows and rows[0].oracle:
             found["oracle"] = {str(k): _percent([row.oracle[k] for row in rows]) for k in rows[0].oracle}
-        if rows and rows[0].confidence is not None:
+        if any(row.confidence is not None for row in rows):
             found["confidence"] = self._believed()
         found["notes"] = self.notes
+        found["skipped"] = [one.as_dict() for one in self.skipped[:1000]]
         found["skipped_count"] = len(self.skipped)
         return found
 
     def _believed(self) -> dict[str, Any]:
-        """How far confidence is to be believed."""
-        sure = np.array([row.confidence for row in self.outcomes])
-        right = np.array([row.em for row in self.outcomes])
+        """How far confidence is to be believed, over the questions for which something was read.
+
+        The others have no confidence: as zeros, which are always right, they would make it look better than it is.
+        """
+        read = [row for row in self.outcomes if row.confidence is not None]
+        sure, right = np.array([row.confidence for row in read]), np.array([row.em for row in read])
         share, threshold = calibration.coverage(sure, right)
         least = self.threshold or 0.0
         found = {
+            "questions_read": len(read),
             "ece": round(calibration.expected_error(sure, right), 4),
             "coverage_at_90_precision": round(100 * share, 2),
             "threshold_for_that": round(threshold, 4),
@@ -165,10 +185,13 @@ class Measured:
             "answered": _percent(sure >= least),
             "exact_match_of_answered": _percent(right[sure >= least]),
         }
-        gone = [row.without for row in self.outcomes if row.without is not None]
-        if gone:
-            lost = np.array([one.confidence for one in gone])
+        again = np.array([row.without is not None for row in read])
+        if again.any():
+            # The two sides are the same questions, or what sets them apart is which questions they are.
+            sure, right = sure[again], right[again]
+            lost = np.array([row.without.confidence for row in read if row.without is not None])
             both, truth = np.concatenate([sure, lost]), np.concatenate([right, np.zeros(len(lost))])
+            found["questions_asked_again"] = len(lost)
             found["auroc_against_removed"] = round(calibration.auroc(sure, lost), 4)
             found["answered_though_removed"] = _percent(lost >= least)
             found["ece_with_removed"] = round(calibration.expected_error(both, truth), 4)
@@ -192,15 +215,15 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
     asked = [question for question in everything if question.answers]
     if not asked:
         raise MundapError(f"{task.questions}: no question in it has an answer")
-    match = task.match or _questions.choose_match(task.questions, task.form)
-    found = Measured([], match, skipped=[one for one in skipped if one.reason != _UNANSWERABLE])
+    found = Measured([], skipped=[one for one in skipped if one.reason != _UNANSWERABLE])
     found.doubt(len(skipped) - len(found.skipped), "questions are marked as unanswerable: they are left out")
     found.doubt(len(everything) - len(asked), "questions have no answer: they are left out")
     asked = _questions.sample(asked, task.limit, task.seed)
+    rule = _rule(task)
     if task.predictions:
-        _score(asked, task.predictions, found)
+        _score(asked, task.predictions, found, rule)
     else:
-        _Reading(task, found).all(asked, counted)
+        _Reading(task, found, rule).all(asked, counted)
     if task.out:
         rows = {row.question.id: row.text for row in found.outcomes}
         with disk_errors(Path(task.out)), replacing(Path(task.out)) as file:
@@ -208,14 +231,24 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
     return found
 
 
-def _score(asked: Sequence[Question], path: str, found: Measured) -> None:
+def _rule(task: Task) -> Rule:
+    """How the answers of a question are looked for and judged: as told, or by what the question suggests."""
+    if task.match:
+        told = task.match
+        return lambda question: told
+    match = _questions.choose_match(task.questions, task.form)
+    return lambda question: _questions.match_of(question, match)
+
+
+def _score(asked: Sequence[Question], path: str, found: Measured, rule: Rule) -> None:
     known = read_predictions(path)
     missing = 0
     for question in asked:
         text = known.get(question.id, known.get(plain(question.text)))
         missing += text is None
-        em, overlap = judge(text or "", question.answers, found.match) if text is not None else (0.0, 0.0)
-        found.outcomes.append(Outcome(question, text or "", em, overlap))
+        match = rule(question)
+        em, overlap = judge(text or "", question.answers, match) if text is not None else (0.0, 0.0)
+        found.outcomes.append(Outcome(question, text or "", em, overlap, match))
     if missing == len(asked):
         raise MundapError(f"{path}: no prediction in it is for any of the questions. Are the ids the same?")
     found.doubt(missing, "questions have no prediction: they count as wrong")
@@ -227,6 +260,7 @@ class _Plan:
 
     Attributes:
         question: What is asked.
+        match: How its answers are looked for.
         hits: What was found, best first.
         right: Which of those have the answer.
         deepest: How many are read.
@@ -234,6 +268,7 @@ class _Plan:
     """
 
     question: Question
+    match: Mode
     hits: list[Hit]
     right: list[bool]
     deepest: int
@@ -250,9 +285,10 @@ class _Plan:
 class _Reading:
     """Answers made here."""
 
-    def __init__(self, task: Task, found: Measured) -> None:
+    def __init__(self, task: Task, found: Measured, rule: Rule) -> None:
         self._task = task
         self._found = found
+        self._rule = rule
         self._reader = Reader.from_pretrained(task.reader or READER, precision=task.precision)
         self._reader.rank_by(task.ranking, task.retrieval_weight)
         found.threshold = self._reader.config.threshold
@@ -280,10 +316,12 @@ class _Reading:
             hits = []
         elif not hits:
             self._without += 1
-        right = [has_answer(hit.passage.text, question.answers, self._found.match) for hit in hits]
+        match = self._rule(question)
+        right = [has_answer(hit.passage.text, question.answers, match) for hit in hits]
         gone = {hit.passage.document for hit, has in zip(hits, right, strict=True) if has}
         kept = [number for number, hit in enumerate(hits) if hit.passage.document not in gone]
-        return _Plan(question, hits, right, self._cuts[-1], kept[: self._cuts[-1]] if self._task.removed else [])
+        others = kept[: self._cuts[-1]] if self._task.removed else []
+        return _Plan(question, match, hits, right, self._cuts[-1], others)
 
     def _nothing(self) -> tuple[dict[int, float], dict[int, bool]]:
         cuts = self._cuts if self._open else ()
@@ -312,9 +350,9 @@ class _Reading:
         return {plain(result.question.text): result.contexts for result in read_run(str(self._task.run))}
 
     def _outcome(self, plan: _Plan, read: Mapping[int, list[Scored]]) -> Outcome:
-        question, hits, match = plan.question, plan.hits, self._found.match
+        question, hits, match = plan.question, plan.hits, plan.match
         if not hits:
-            return Outcome(question, "", 0.0, 0.0, 0.0, (0.0,) * 3, *self._nothing())
+            return Outcome(question, "", 0.0, 0.0, match, None, (), *self._nothing())
 
         def best(numbers: Sequence[int]) -> Answer | None:
             found = settle(
@@ -340,6 +378,7 @@ class _Reading:
             text,
             em,
             overlap,
+            match,
             answer.confidence if answer else 0.0,
             answer.features if answer else (0.0,) * 3,
             by_cut if self._open else {},

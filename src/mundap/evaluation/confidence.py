@@ -27,20 +27,21 @@ def fit(task: Task, counted: Counted = lambda items, what, total: iter(items)) -
     reader = Reader.from_pretrained(task.reader or READER)
     reader.rank_by(task.ranking, task.retrieval_weight)
     found = measure(replace(task, removed=True, early=False), counted)
-    rows = [(number, row.features, row.em) for number, row in enumerate(found.outcomes)]
-    rows += [(n, row.without.features, 0.0) for n, row in enumerate(found.outcomes) if row.without is not None]
+    outcomes = [row for row in found.outcomes if row.confidence is not None]  # what was not read teaches nothing
+    rows = [(number, row.features, row.em) for number, row in enumerate(outcomes)]
+    rows += [(n, row.without.features, 0.0) for n, row in enumerate(outcomes) if row.without is not None]
     features, right = np.array([row[1] for row in rows], np.float64), np.array([row[2] for row in rows])
     if len(rows) < 50 or right.min() == right.max():
         raise MundapError(f"{len(rows)} cases, {int(right.sum())} of them right: too few to fit a confidence on")
     sure = np.zeros(len(rows))
-    fold = np.random.default_rng(task.seed).permutation(len(found.outcomes)) % 5
+    fold = np.random.default_rng(task.seed).permutation(len(outcomes)) % 5
     parts = fold[[row[0] for row in rows]]
     for part in range(5):
         curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
         sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
     curve = dict(calibration.fit(features, right, FEATURES))
     threshold = round(calibration.best_threshold(sure, right), 3)
-    enough, stopped = _enough(found.outcomes, curve, threshold)
+    enough, stopped = _enough(outcomes, curve, threshold)
     replace(reader.config, confidence=curve, threshold=threshold, enough=enough).save(reader.folder)
     share, _ = calibration.coverage(sure, right)
     return {

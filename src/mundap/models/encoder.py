@@ -26,7 +26,7 @@ class Encoder:
         self.folder = folder
         self.config = folders.EncoderConfig.load(folder)
         self._weights = {part: folders.weights(folder, precision, part) for part in ("encoder", "question")}
-        self._workers = Workers(threads)
+        self._workers = Workers(threads, self.config.sha256)
 
     @classmethod
     def from_pretrained(cls, name: str | Path = folders.DEFAULT, **options: Any) -> Self:
@@ -67,6 +67,6 @@ class Encoder:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        tokenizer = open_tokenizer(self.folder / "tokenizer.json")
+        tokenizer = open_tokenizer(self.folder / "tokenizer.json", self.config.sha256)
         tokenizer.enable_truncation(self.config.max_length, strategy="longest_first")
         return tokenizer

@@ -7,11 +7,13 @@ The graph takes the token ids of one text and gives its vector: pooling and norm
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from mundap.disk import write_atomic
+from mundap.disk import checksum, write_atomic
 from mundap.errors import ModelError
 
 DEFAULT = "retriever"
@@ -22,6 +24,19 @@ READER = "reader"
 
 _SHIPPED = Path(__file__).parent.parent / "weights"
 Precision = Literal["int8", "fp32"]
+
+
+class _From(NamedTuple):
+    """The bounds of a number in a config."""
+
+    least: float
+    most: float = math.inf
+
+
+_Count = Annotated[int, _From(1)]
+_Tokens = Annotated[int, _From(0)]
+_Window = Annotated[int, _From(8)]  # special tokens, and a few of question and text
+_Share = Annotated[float, _From(0, 1)]
 _NOT_VECTORS = ("fusion_weight", "foreign_weight", "scripts", "source", "license")  # may change without harm
 
 
@@ -44,21 +59,21 @@ class EncoderConfig:
         foreign_weight: The share for questions in any other writing, of which it understands little.
         source: Where the weights come from.
         license: Of the weights.
-        sha256: Of each file, checked by `mundap verify`.
+        sha256: Of each file, checked when it is loaded.
     """
 
     name: str
-    dimension: int
-    max_length: int = 256
+    dimension: _Count
+    max_length: _Window = 256
     pooling: str = "mean"
     normalized: bool = True
     similarity: str = "cosine"
     question_prompt: str = ""
     passage_prompt: str = ""
     title: Literal["pair", "prefix"] = "pair"
-    fusion_weight: float = 0.7
+    fusion_weight: _Share = 0.7
     scripts: Literal["", "latin"] = ""
-    foreign_weight: float = 0.1
+    foreign_weight: _Share = 0.1
     source: str = ""
     license: str = ""
     sha256: dict[str, str] = field(default_factory=dict)
@@ -105,22 +120,22 @@ class ReaderConfig:
         scripts: The writing the model was trained on; empty if it knows all.
         source: Where the weights come from.
         license: Of the weights.
-        sha256: Of each file.
+        sha256: Of each file, checked when it is loaded.
     """
 
     name: str
     kind: Literal["reader"] = "reader"
     layout: Literal["dpr", "pair"] = "dpr"
     selection: Literal["head", "null"] = "head"
-    max_length: int = 350
-    question_length: int = 64
-    stride: int = 96
-    longest: int = 30
+    max_length: _Window = 350
+    question_length: _Count = 64
+    stride: _Tokens = 96
+    longest: _Count = 30
     ranking: Literal["selection", "product"] = "product"
     retrieval_weight: float = 0.0
     confidence: dict[str, float] = field(default_factory=dict)
-    threshold: float = 0.0
-    enough: float = 0.0
+    threshold: _Share = 0.0
+    enough: _Share = 0.0
     scripts: Literal["", "latin"] = ""
     source: str = ""
     license: str = ""
@@ -144,6 +159,7 @@ def is_foreign(question: str, scripts: str) -> bool:
     return 2 * sum(letter > "\u024f" for letter in letters) > len(letters)
 
 
+_NAMES: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
 C = TypeVar("C", bound=EncoderConfig | ReaderConfig)
 
 
@@ -155,7 +171,13 @@ def _load(kind: type[C], folder: Path, wanted: str) -> C:
         if found != wanted:
             article = {"encoder": "an encoder", "reader": "a reader"}
             raise ModelError(f"{folder} is {article.get(found, found)}: give the folder of {article[wanted]}")
-        known = {one.name for one in fields(kind)}
+        known = get_type_hints(kind, include_extras=True)
+        for key, form in known.items():
+            if key in facts and (wrong := _wrong(facts[key], form)):
+                given = json.dumps(facts[key])
+                raise ModelError(
+                    f"{path}: {key} is {given}, and must be {wrong}. Correct it, or export the model again."
+                )
         return kind(**{key: value for key, value in facts.items() if key in known})
     except FileNotFoundError:
         default = {"encoder": f"--model {DEFAULT}", "reader": f"--reader {READER}"}[wanted]
@@ -165,6 +187,39 @@ def _load(kind: type[C], folder: Path, wanted: str) -> C:
         ) from None
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(f"{path} is not a model's config ({error}). Export the model again.") from error
+
+
+def _wrong(value: Any, form: Any) -> str:
+    """What a value must be to have the type of its field; empty if it has it."""
+    kind, inside = get_origin(form), get_args(form)
+    if kind is Literal:
+        return "" if value in inside else "one of " + ", ".join(map(json.dumps, inside))
+    if kind is Annotated:
+        bounds = inside[1]
+        upper = f" and at most {bounds.most:g}" if bounds.most < math.inf else ""
+        right = not _wrong(value, inside[0]) and bounds.least <= value <= bounds.most
+        return "" if right else f"{_NAMES[inside[0]]} of at least {bounds.least:g}{upper}"
+    if kind is dict:
+        right = isinstance(value, dict) and not any(_wrong(one, inside[1]) for one in value.values())
+        return "" if right else f"an object, every value {_NAMES[inside[1]]}"
+    wanted = (int, float) if form is float else form
+    # True is an int to Python, and NaN is a number to its JSON.
+    right = isinstance(value, wanted) and isinstance(value, bool) == (form is bool)
+    return "" if right and (form is not float or math.isfinite(value)) else _NAMES[form]
+
+
+def check(path: Path, sums: Mapping[str, str]) -> None:
+    """Make sure that a file of a model is the one that its config was written for.
+
+    Raises:
+        ModelError: It has changed.
+    """
+    expected = sums.get(path.name)
+    if expected and path.is_file() and checksum(path) != expected:
+        raise ModelError(
+            f"{path} is damaged, or of another model: its checksum is not the one in config.json. Install mundap or "
+            "export the model again."
+        )
 
 
 def _save(config: EncoderConfig | ReaderConfig, folder: Path) -> None:

@@ -44,7 +44,7 @@ class Reader:
         self.folder = folder
         self.config = folders.ReaderConfig.load(folder)
         self._weights = folders.weights(folder, precision, "reader")
-        self._workers = Workers(threads)
+        self._workers = Workers(threads, self.config.sha256)
 
     @classmethod
     def from_pretrained(cls, name: str | Path = folders.READER, **options: Any) -> Self:
@@ -76,4 +76,4 @@ class Reader:
 
     @cached_property
     def _windows(self) -> Windows:
-        return Windows(open_tokenizer(self.folder / "tokenizer.json"), self.config)
+        return Windows(open_tokenizer(self.folder / "tokenizer.json", self.config.sha256), self.config)

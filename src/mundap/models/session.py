@@ -6,7 +6,7 @@ shared within a batch, so a result would depend on what it was batched with.
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -14,17 +14,26 @@ from typing import Any, TypeVar
 
 from mundap.errors import ModelError
 from mundap.machine import cores
+from mundap.models.folder import check
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Workers:
-    """Threads that each have their own sessions. Weights are loaded when the first text comes."""
+    """Threads that each have their own sessions. Weights are loaded when the first text comes.
 
-    def __init__(self, threads: int | None = None) -> None:
+    Args:
+        threads: How many there are; by default one a core.
+        sums: The SHA-256 of files by name: weights that have another are refused.
+    """
+
+    def __init__(self, threads: int | None = None, sums: Mapping[str, str] | None = None) -> None:
         self.threads = threads or cores()
         self._local = threading.local()
+        self._sums = sums or {}
+        self._checked: set[Path] = set()
+        self._checking = threading.Lock()
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """The function of every item, in order."""
@@ -49,6 +58,10 @@ class Workers:
     def _session(self, weights: Path) -> Any:
         sessions = self._local.__dict__.setdefault("sessions", {})
         if weights not in sessions:
+            with self._checking:  # once, and not by every thread
+                if weights not in self._checked:
+                    check(weights, self._sums)
+                    self._checked.add(weights)
             session = _open_session(weights)
             sessions[weights] = session, [one.name for one in session.get_inputs()]
         return sessions[weights]
@@ -67,8 +80,9 @@ def _open_session(path: Path) -> Any:
         raise ModelError(f"{path} is not a usable ONNX file. Export the model again. ({error})") from error
 
 
-def open_tokenizer(path: Path) -> Any:
-    """A tokenizer without padding or truncation of its own."""
+def open_tokenizer(path: Path, sums: Mapping[str, str] | None = None) -> Any:
+    """A tokenizer without padding or truncation of its own; a ModelError if its SHA-256 is not the one in `sums`."""
+    check(path, sums or {})
     # Our threads are the parallelism; tokenizers' own would only add overhead to batches this small.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer

@@ -13,7 +13,7 @@ from mundap.records import Question, Skipped
 from mundap.text.answers import Mode, looks_like_pattern
 from mundap.text.scripts import has_hangul, has_unspaced
 
-__all__ = ["FORMATS", "choose_match", "is_table", "match_for", "read", "read_all", "sample", "unique"]
+__all__ = ["FORMATS", "choose_match", "is_table", "match_for", "match_of", "read", "read_all", "sample", "unique"]
 
 Reader = Callable[[SourceFile], Iterator[Question | Skipped]]
 
@@ -94,9 +94,23 @@ def match_for(answers: Sequence[str]) -> Mode:
     """How answers like these are to be looked for."""
     if 4 * sum(map(looks_like_pattern, answers)) > len(answers):
         return "regex"
-    foreign = sum(has_hangul(answer) or has_unspaced(answer) for answer in answers)
+    return "cjk" if _is_cjk(answers) else "string"
+
+
+def match_of(question: Question, match: Mode) -> Mode:
+    """How the answers of one question are to be looked for, in a file for which `choose_match` says `match`.
+
+    A file may have questions in several languages. Whether answers are patterns is for the whole file to say: one
+    "Who's Afraid?" is none. The question's own words count too, for 1988 is an answer in any language.
+    """
+    if match == "regex":
+        return match
+    return "cjk" if _is_cjk(question.answers) or _is_cjk(question.text.split()) else "string"
+
+
+def _is_cjk(texts: Sequence[str]) -> bool:
     # Numbers and Latin names are answers in any language: a quarter is plenty.
-    return "cjk" if 4 * foreign > len(answers) else "string"
+    return 4 * sum(has_hangul(text) or has_unspaced(text) for text in texts) > len(texts)
 
 
 def unique(questions: Iterable[Question | Skipped]) -> Iterator[Question | Skipped]:

@@ -1,8 +1,9 @@
 """Examples into groups for a reader: a question with passages of which one, or none, has the answer."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +138,26 @@ class ReaderBatches(Stream[ReaderBatch]):
     def _negatives(self, row: int, examples: list[Example], chance: Any, match: Mode) -> list[Context]:
         """Enough passages without the answer: the example's own first, then those of its neighbours."""
         example = examples[row]
-        found = [*example.hard, *example.negatives]
+        own = {one.text for one in example.positives}
+        found = [one for one in (*example.hard, *example.negatives) if one.text not in own]
         chance.shuffle(found)
         others = [one.positives[0] for number, one in enumerate(examples) if number != row]
         chance.shuffle(others)
-        for other in others:
-            if len(found) >= self._recipe.passages:
-                break
-            if not has_answer(other.text, example.question.answers, match):
-                found.append(other)
-        return found
+        missing = self._recipe.passages - len(found)
+        return found + list(islice(_wrong_for(example, others, match), max(0, missing)))
+
+
+def _wrong_for(example: Example, others: Iterable[Context], match: Mode) -> Iterator[Context]:
+    """Those of other questions' passages that are wrong for this one, each once.
+
+    None has the answer, and none is its own positive, which many questions may share: data for ranking has no answers
+    to tell that by.
+    """
+    seen = {one.text for one in example.positives}
+    for one in others:
+        if one.text not in seen and not has_answer(one.text, example.question.answers, match):
+            seen.add(one.text)
+            yield one
 
 
 def tokens_of(window: Window, places: Sequence[tuple[int, int]]) -> Places:
@@ -173,10 +184,17 @@ class DevQuestion:
 
 
 def dev_questions(examples: ExampleFile, limit: int, passages: int) -> list[DevQuestion]:
-    """The first questions of a file, each with its first positive and its first negatives."""
-    found = []
-    for number in range(min(limit, len(examples))):
-        one = examples[number]
-        others = (*one.hard, *one.negatives)[: max(1, passages - 1)]
+    """The first questions of a file, each with its first positive and its first negatives.
+
+    Where it has none, as in SQuAD's shape, they are the passages of the questions next to it: without any, the positive
+    would always be first. The same ones each time, for figures of different runs are compared.
+    """
+    rows = [examples[number] for number in range(min(limit, len(examples)))]
+    found, wanted = [], max(1, passages - 1)
+    for number, one in enumerate(rows):
+        others = [*one.hard, *one.negatives][:wanted]
+        if not others:
+            near = (rows[(number + step) % len(rows)].positives[0] for step in range(1, len(rows)))
+            others = list(islice(_wrong_for(one, near, examples.match), wanted))
         found.append(DevQuestion(one.question, (one.positives[0], *others), examples.match))
     return found

@@ -1,0 +1,113 @@
+"""A model folder that somebody edited, or a disk damaged: said when it is opened, not later or never."""
+
+import json
+import math
+
+import pytest
+
+from mundap import Encoder, Reader
+from mundap.errors import ModelError
+from mundap.models.folder import EncoderConfig, ReaderConfig
+from tests.cli.test_cli import mundap
+from tests.conftest import make_model, make_reader
+
+
+def edit(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("threshold", None, "a number of at least 0 and at most 1"),
+        ("threshold", "x", "a number of at least 0 and at most 1"),
+        ("threshold", math.nan, "a number of at least 0 and at most 1"),
+        ("enough", 2, "a number of at least 0 and at most 1"),
+        ("retrieval_weight", math.inf, "a number"),
+        ("confidence", [1, 2], "an object, every value a number"),
+        ("confidence", {"bias": "x"}, "an object, every value a number"),
+        ("confidence", {"bias": math.nan}, "an object, every value a number"),
+        ("sha256", {"reader.fp32.onnx": 5}, "an object, every value a text"),
+        ("max_length", "many", "a whole number of at least 8"),
+        ("max_length", -5, "a whole number of at least 8"),
+        ("max_length", 128.0, "a whole number of at least 8"),
+        ("longest", 0, "a whole number of at least 1"),
+        ("longest", True, "a whole number of at least 1"),
+        ("stride", -1, "a whole number of at least 0"),
+        ("ranking", "foo", 'one of "selection", "product"'),
+        ("layout", "bar", 'one of "dpr", "pair"'),
+        ("layout", ["dpr"], 'one of "dpr", "pair"'),
+        ("name", 5, "a text"),
+    ],
+)
+def test_a_wrong_value_in_a_readers_config_is_named_with_what_is_allowed(tmp_path, key, value, allowed):
+    path = edit(make_reader(tmp_path / "r"), **{key: value})
+    with pytest.raises(ModelError) as error:
+        ReaderConfig.load(path.parent)
+    assert str(error.value).startswith(f"{path}: {key} is {json.dumps(value)}, and must be {allowed}. ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("dimension", 0), ("normalized", 1), ("fusion_weight", "1"), ("title", "x"), ("pooling", None)]
+)
+def test_a_wrong_value_in_an_encoders_config_is_named(tmp_path, key, value):
+    path = edit(make_model(tmp_path / "m"), **{key: value})
+    with pytest.raises(ModelError, match=f"{key} is {json.dumps(value)}, and must be "):
+        EncoderConfig.load(path.parent)
+
+
+def test_what_is_right_or_unknown_is_taken(tmp_path):
+    path = edit(make_reader(tmp_path / "r"), threshold=1, retrieval_weight=-2, confidence={"bias": 1}, later="x")
+    found = ReaderConfig.load(path.parent)
+    assert (found.threshold, found.retrieval_weight, found.confidence) == (1, -2, {"bias": 1})
+
+
+def test_a_wrong_config_is_one_line_on_the_command_line(tmp_path):
+    rows = [{"question": "who?", "answers": ["king"], "ctxs": [{"id": "1", "text": "the king"}]}]
+    (tmp_path / "run.json").write_text(json.dumps(rows))
+    edit(make_reader(tmp_path / "r"), confidence=[])
+    given = ("-q", tmp_path / "run.json", "--run", tmp_path / "run.json", "--reader", tmp_path / "r")
+    code, out, err = mundap("evaluate", "answers", *given)
+    assert (code, out) == (1, "")
+    assert "confidence is [], and must be an object" in err
+
+
+def flip(path):
+    """Change one bit of the last weight: the file is as readable as before."""
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"\xc0")] ^= 1 << 6
+    path.write_bytes(content)
+
+
+def test_damaged_weights_are_not_read_with(tmp_path):
+    folder = make_reader(tmp_path / "r")
+    assert len(Reader.from_pretrained(folder).read("who?", [("", "the king")])) == 1
+    flip(folder / "reader.fp32.onnx")
+    with pytest.raises(ModelError, match=r"reader\.fp32\.onnx is damaged"):
+        Reader.from_pretrained(folder).read("who?", [("", "the king")])
+
+
+def test_a_damaged_tokenizer_is_not_used(tmp_path):
+    folder = make_model(tmp_path / "m")
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace('"river"', '"rivet"'))
+    with pytest.raises(ModelError, match=r"tokenizer\.json is damaged"):
+        Encoder.from_pretrained(folder).encode_questions(["a river"])
+
+
+def test_damaged_weights_are_found_by_every_thread(tmp_path):
+    folder = make_model(tmp_path / "m")
+    flip(folder / "encoder.fp32.onnx")
+    encoder = Encoder.from_pretrained(folder, threads=3)
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"encoder\.fp32\.onnx is damaged"):
+            encoder.encode_questions(["water"] * 50)
+
+
+def test_a_model_without_checksums_is_used_as_it_is(tmp_path):
+    folder = make_reader(tmp_path / "r")
+    edit(folder, sha256={})
+    flip(folder / "reader.fp32.onnx")
+    assert len(Reader.from_pretrained(folder).read("who?", [("", "the king")])) == 1
