@@ -25,7 +25,7 @@ _VERBS = {
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
     "train": ("mundap.cli.train", "train", "Train models."),
     "reproduce": ("mundap.cli.reproduce", "reproduce", "Repeat experiments of the papers."),
-    "models": ("mundap.cli.models", "models", "List, check and export models."),
+    "models": ("mundap.cli.models", "models", "List, export and convert models."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
 }
 
