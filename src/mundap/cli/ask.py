@@ -20,7 +20,7 @@ _HELP = "Type a question and press Enter; an empty line, or Ctrl-D, ends."
 @shared.READ
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
 @click.option("-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="Answers at most.")
-@click.option("--threshold", type=click.FloatRange(0, 1), help="The least confidence of an answer. [default: the "
+@click.option("--threshold", type=shared.Number(0, 1), help="The least confidence of an answer. [default: the "
               "reader's, measured]")  # fmt: skip
 @click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid"]), help="How to search. [default: hybrid]")
 @shared.READER

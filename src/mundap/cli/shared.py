@@ -1,6 +1,7 @@
 """What the commands share: options that mean the same everywhere, and how results are printed."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,19 @@ RERANK = click.option(
     is_flag=True,
     help="Put what was found in the order of a reader, which sees question and passage together.",
 )
+
+
+class Number(click.FloatRange):
+    """A number within bounds. nan is within any for click, as no comparison with it holds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number to reckon with.", param, ctx)
+        return number
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
 
@@ -116,7 +130,7 @@ def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     weight = click.option(
         "--retrieval-weight",
-        type=click.FloatRange(0, 100),
+        type=Number(0, 100),
         help="How much the retrieval score counts in `product`. [default: the reader's]",
     )
     return ranking(weight(function))
