@@ -67,6 +67,10 @@ def main(context: click.Context) -> None:
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but something was skipped.
     """
+    from mundap.cli.shared import coloured
+
+    if not coloured():
+        context.color = False  # click then leaves the codes out of whatever is printed
     if context.invoked_subcommand is None:
         click.echo(_WELCOME, nl=False)
 

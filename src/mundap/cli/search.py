@@ -161,7 +161,7 @@ def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
 
 def _highlighted(index: "Index", question: str, text: str) -> str:
     text = shared.clean(text)
-    if not sys.stdout.isatty():
+    if not shared.coloured():
         return " ".join(text.split())
     parts: list[str] = []
     end = 0

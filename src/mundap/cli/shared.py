@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -158,6 +159,11 @@ def reranker(wanted: bool, name: str | None) -> "Reader | None":
     return Reader.from_pretrained(name or DEFAULT)
 
 
+def coloured() -> bool:
+    """Whether a person is looking who can see colours and wants to (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def wrapped(text: str, indent: int = 0) -> list[str]:
     """Lines that fit the terminal; escape codes take no columns and wide characters two."""
     import shutil
@@ -166,7 +172,8 @@ def wrapped(text: str, indent: int = 0) -> list[str]:
     from rich.text import Text
 
     width = min(100, shutil.get_terminal_size((100, 24)).columns) - indent
-    console = Console(width=max(width, 20), color_system="standard", force_terminal=sys.stdout.isatty())
+    system: Any = "standard" if coloured() else None
+    console = Console(width=max(width, 20), color_system=system, force_terminal=coloured())
     with console.capture() as captured:
         console.print(Text.from_ansi(text))
     return [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]
