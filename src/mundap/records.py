@@ -92,15 +92,22 @@ class Found:
         question: As it was asked.
         mode: How it was searched.
         hits: Best first.
+        note: Why they are not in the order that was asked for, if so.
     """
 
     question: str
     mode: str
     hits: tuple[Hit, ...]
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The result as it stands in `--json` output."""
-        return {"query": self.question, "mode": self.mode, "hits": [hit.as_dict() for hit in self.hits]}
+        return {
+            "query": self.question,
+            "mode": self.mode,
+            "hits": [hit.as_dict() for hit in self.hits],
+            **({"note": self.note} if self.note else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)

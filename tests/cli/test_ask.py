@@ -12,8 +12,10 @@ import sys
 import pytest
 
 from mundap import Index
+from mundap.errors import UsageError
 from mundap.models.reader import Reader
 from mundap.reader.ask import ask as ask_index
+from mundap.reader.ask import find
 from mundap.reader.source import line_of
 from mundap.records import Answer
 from tests.cli.test_cli import mundap
@@ -205,6 +207,57 @@ def test_rerank_puts_hits_in_the_readers_order(place, tiny_reader):
     order = [hit["passage"]["id"] for hit in search(place, "--mode", "dense", "-k", 50, "science")]
     kings = [order.index(hit["passage"]["id"]) for hit in ranked[1:]]
     assert kings == sorted(kings)
+
+
+@pytest.fixture
+def latin_reader(tiny_reader, tmp_path):
+    """The same reader, which says of itself that it knows no other writing."""
+    shutil.copytree(tiny_reader, tmp_path / "latin")
+    config = json.loads((tmp_path / "latin" / "config.json").read_text())
+    (tmp_path / "latin" / "config.json").write_text(json.dumps({**config, "scripts": "latin"}))
+    return tmp_path / "latin"
+
+
+def test_rerank_keeps_the_order_where_the_reader_does_not_know_the_writing(place, latin_reader):
+    question, rerank = "누구인가 왕은 sun", ("--rerank", "--reader", latin_reader)
+    plain = search(place, "--mode", "dense", "-k", 3, question)
+    code, out, _ = mundap("search", "-i", "i", "--json", "--mode", "dense", "-k", 3, *rerank, question, cwd=place)
+    found = json.loads(out)
+    assert (code, found["hits"]) == (0, plain)
+    assert "knows no other writing than Latin" in found["note"]
+    _, _, err = mundap("search", "-i", "i", *rerank, "누구인가 왕은", cwd=place)
+    assert "the order is that of the search" in err
+    _, out, _ = mundap("search", "-i", "i", "--json", "--mode", "all", *rerank, "누구인가 왕은", cwd=place)
+    assert "note" in json.loads(out)
+    assert search(place, *rerank, "science")[0]["score"] == 6.0
+    questions = place / "foreign.jsonl"
+    questions.write_text(json.dumps({"question": "누구인가 왕은", "answers": ["king"]}) + "\n")
+    _, out, _ = mundap("evaluate", "retrieval", "-i", "i", "-q", questions, *rerank, "--json", cwd=place)
+    assert any("writing that the reader does not know" in note for note in json.loads(out)["notes"])
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_rerank_of_no_hits_is_wrong_usage_as_it_is_without(place, tiny_reader, k):
+    for words in ((), ("--rerank", "--reader", tiny_reader)):
+        assert mundap("search", "-i", "i", "-k", k, *words, "science", cwd=place)[0] == 2
+    with pytest.raises(UsageError):
+        find(Index(place / "i"), ["science"], k, reader=Reader.from_pretrained(tiny_reader))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "--threshold", "nan", "x"),
+        ("ask", "--retrieval-weight", "nan", "x"),
+        ("search", "--weight", "nan", "x"),
+        ("evaluate", "answers", "-q", "x", "--retrieval-weight", "nan"),
+        ("train", "ict", "--keep", "nan"),
+    ],
+)
+def test_nan_is_no_number(place, words):
+    code, _, err = mundap(*words, cwd=place)
+    assert code == 2
+    assert "nan is not a number" in err
 
 
 def test_explain_shows_what_was_read(ask):

@@ -25,7 +25,7 @@ _VERBS = {
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
     "train": ("mundap.cli.train", "train", "Train models."),
     "reproduce": ("mundap.cli.reproduce", "reproduce", "Repeat experiments of the papers."),
-    "models": ("mundap.cli.models", "models", "List, check and export models."),
+    "models": ("mundap.cli.models", "models", "List, export and convert models."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
 }
 
@@ -67,6 +67,10 @@ def main(context: click.Context) -> None:
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but something was skipped.
     """
+    from mundap.cli.shared import coloured
+
+    if not coloured():
+        context.color = False  # click then leaves the codes out of whatever is printed
     if context.invoked_subcommand is None:
         click.echo(_WELCOME, nl=False)
 

@@ -10,9 +10,12 @@ from mundap.cli import shared
 if TYPE_CHECKING:
     from mundap.index.index import Index
     from mundap.models.reader import Reader
+    from mundap.reader.explain import Row
     from mundap.records import Answer, Answered
 
-_HELP = "Type a question and press Enter; an empty line, or Ctrl-D, ends."
+_HELP = "Type a question and press Enter; Ctrl-C drops it; an empty line, or Ctrl-D, ends."
+_LONGEST = 300  # characters of an answer on the screen: what is written without a space may have any number
+_AROUND = 2000  # and of what stands before and after it
 
 
 @click.command()
@@ -20,7 +23,7 @@ _HELP = "Type a question and press Enter; an empty line, or Ctrl-D, ends."
 @shared.READ
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
 @click.option("-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="Answers at most.")
-@click.option("--threshold", type=click.FloatRange(0, 1), help="The least confidence of an answer. [default: the "
+@click.option("--threshold", type=shared.Number(0, 1), help="The least confidence of an answer. [default: the "
               "reader's, measured]")  # fmt: skip
 @click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid"]), help="How to search. [default: hybrid]")
 @shared.READER
@@ -57,18 +60,24 @@ def ask(
     from mundap.models.folder import READER
     from mundap.models.reader import Reader
     from mundap.reader.ask import ask as answer
+    from mundap.reader.explain import rows
 
+    where = shared.filters(**filters)
     index = Index(index_path)
     model = Reader.from_pretrained(reader or READER)
     model.rank_by(ranking, retrieval_weight)
-    options = {"k": k, "answers": answers, "threshold": threshold, "mode": mode, "filters": shared.filters(**filters)}
+    options = {"k": k, "answers": answers, "threshold": threshold, "mode": mode, "filters": where}
 
     def once(text: str) -> None:
         found = answer(index, text, model, **options)
         if as_json:
-            shared.print_json(found.as_dict(), compact=not question)
-        else:
-            _show(index, model, found, explain)
+            why = {"explain": [row.as_dict() for row in rows(index, model, found, where)]} if explain else {}
+            shared.print_json({**found.as_dict(), **why}, compact=not question)
+            return
+        _show(index, found)
+        _tell_more(model, found, answers, threshold)
+        if explain and len(index) and not found.note:
+            _explain(rows(index, model, found, where))
 
     if question:
         once(" ".join(question))
@@ -114,18 +123,19 @@ def _converse(once: Any) -> None:
     while True:
         try:
             text = input("? ").strip()
+            if not text:
+                return
+            once(text)
         except EOFError:
             click.echo()
             return
-        if not text:
-            return
-        try:
-            once(text)
+        except KeyboardInterrupt:  # as in a shell: it drops the line, or the answer, and not the conversation
+            click.echo()
         except MundapError as error:
             shared.note(f"mundap: {error}")
 
 
-def _show(index: "Index", reader: "Reader", found: "Answered", explain: bool) -> None:
+def _show(index: "Index", found: "Answered") -> None:
     if not len(index):
         click.echo("No answer: the index is empty.")
         return
@@ -133,18 +143,16 @@ def _show(index: "Index", reader: "Reader", found: "Answered", explain: bool) ->
         _only_found(found)
     elif found.no_answer:
         guess = found.guess
-        least = f" The best guess is {shared.clean(guess.text)!r} ({_percent(guess.confidence)})." if guess else ""
+        least = f" The best guess is {_short(guess.text)!r} ({_percent(guess.confidence)})." if guess else ""
         click.echo(f"{click.style('No answer found.', bold=True)}{least}")
         if guess:
             _passage(index, guess)
     for number, one in enumerate(found.answers, 1):
         label = f"{number}. " if len(found.answers) > 1 else ""
         also = f", in {one.support} passages" if one.support > 1 else ""
-        text = click.style(shared.clean(one.text), bold=True, fg="green")
+        text = click.style(_short(one.text), bold=True, fg="green")
         click.echo(f"{label}{text}  ({_percent(one.confidence)} sure{also})")
         _passage(index, one)
-    if explain and not found.note:
-        _explain(index, reader, found)
 
 
 def _only_found(found: "Answered") -> None:
@@ -157,6 +165,23 @@ def _only_found(found: "Answered") -> None:
         click.echo()
 
 
+def _tell_more(reader: "Reader", found: "Answered", wanted: int, threshold: float | None) -> None:
+    """Say that there are more answers, where more were asked for than are sure enough."""
+    from mundap.reader.ask import read
+
+    least = reader.config.threshold if threshold is None else threshold
+    shown = len(found.answers) or (1 if found.guess else 0)
+    if not shown or shown >= wanted or not least:
+        return
+    if more := len(read(reader, found.question, found.hits, wanted, 0.0).answers) - shown:
+        text = f"{more} more less sure than {_percent(least)}: --threshold 0 shows {'it' if more == 1 else 'them'}."
+        click.echo(click.style(text, dim=True))
+
+
+def _short(text: str) -> str:
+    return shared.clean(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
@@ -167,9 +192,11 @@ def _passage(index: "Index", answer: "Answer") -> None:
 
     passage = answer.hit.passage
     start, end = answer.start - passage.start, answer.end - passage.start
-    parts = [passage.text[:start], passage.text[start:end], passage.text[end:]]
-    before, span, after = (" ".join(shared.clean(part).split(" ")) for part in parts)
-    marked = click.style(span, fg="black", bg="yellow") if sys.stdout.isatty() else f"[{span}]"
+    first, last = max(0, start - _AROUND), end + _AROUND
+    before = f"{'…' if first else ''}{shared.clean(passage.text[first:start])}"
+    after = f"{shared.clean(passage.text[end:last])}{'…' if last < len(passage.text) else ''}"
+    span = _short(passage.text[start:end])
+    marked = click.style(span, fg="black", bg="yellow") if shared.coloured() else f"[{span}]"
     for line in shared.wrapped(f"{before}{marked}{after}", 4):
         click.echo(f"    {line}")
     number = line_of(index, answer)
@@ -178,36 +205,27 @@ def _passage(index: "Index", answer: "Answer") -> None:
     click.echo()
 
 
-def _explain(index: "Index", reader: "Reader", found: "Answered") -> None:
+def _explain(rows: "list[Row]") -> None:
     """A table of what was read: which words were found, the ranks, what the reader thinks."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from mundap.reader.ask import choose, scores
+    from mundap.reader.explain import DEEPEST
 
-    scored = scores(reader, found.question, found.hits)
-    best: dict[str, Answer] = {}
-    for answer in choose(reader, found.hits, scored):
-        best.setdefault(answer.hit.passage.id, answer)
-    ranked = index.search(found.question, 100, "dense") if index.encoder else []
-    dense = {hit.passage.id: hit.rank for hit in ranked}
     table = Table(title="What was read", title_justify="left", expand=False)
     for name, justify in (("", "right"), ("passage", "left"), ("words found", "left"), ("bm25", "right"),
                           ("dense rank", "right"), ("selected", "right"), ("best span", "left")):  # fmt: skip
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for hit in found.hits:
-        passage = hit.passage
-        spans = index.analyzer.matches(passage.text, found.question)
-        words = dict.fromkeys(shared.clean(passage.text[start:stop]).lower() for start, stop in spans)
-        chosen = best.get(passage.id)
+    dense = any(row.dense is not None for row in rows)
+    for row in rows:
         table.add_row(
-            str(hit.rank),
-            escape(shared.clean(passage.title)[:30]),
-            escape(", ".join(list(words)[:6])),
-            f"{hit.bm25:.1f}" if hit.bm25 is not None else "",
-            str(dense.get(passage.id, "> 100")) if dense else "",
-            f"{chosen.selection:.2f}" if chosen else "",
-            escape(shared.clean(chosen.text)[:40]) if chosen else "",
+            str(row.hit.rank),
+            escape(shared.clean(row.hit.passage.title)[:30]),
+            escape(shared.clean(", ".join(row.words[:6]))),
+            f"{row.hit.bm25:.1f}" if row.hit.bm25 is not None else "",
+            str(row.dense or f"> {DEEPEST}") if dense else "",
+            f"{row.selection:.2f}" if row.best else "",
+            escape(shared.clean(row.best.text)[:40]) if row.best else "",
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)

@@ -42,7 +42,7 @@ def data() -> None:
 @click.option("--shortest", default=25, show_default=True, help="The fewest characters of such a passage.")
 @click.option("--longest", default=1500, show_default=True, help="The most.")
 @click.option("--names/--no-names", default=True, show_default=True, help="It must share a name with the question.")
-@click.option("--duplicate", type=click.FloatRange(0, 1, min_open=True), default=0.7, show_default=True,
+@click.option("--duplicate", type=shared.Number(0, 1, min_open=True), default=0.7, show_default=True,
               help="A passage that shares this much of its text with a positive is no negative.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Of the random negatives.")
 @click.option("--exclude", multiple=True, metavar="FILE", help="Leave out the questions of this file, such as a "

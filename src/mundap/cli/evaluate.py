@@ -48,7 +48,7 @@ def evaluate() -> None:
 @click.option("--seed", default=0, show_default=True, help="Of that draw.")
 @click.option("--fusion", type=click.Choice(["zscore", "linear", "rrf"]), default="zscore", show_default=True,
               help="How hybrid joins BM25 and dense.")  # fmt: skip
-@click.option("--weight", type=click.FloatRange(0, 1), help="The dense share of zscore. [default: the model's]")
+@click.option("--weight", type=shared.Number(0, 1), help="The dense share of zscore. [default: the model's]")
 @click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
 @shared.RERANK
 @shared.READER

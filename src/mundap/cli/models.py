@@ -10,7 +10,7 @@ from mundap.cli import shared
 
 @click.group()
 def models() -> None:
-    """List, check and export models."""
+    """List, export and convert models."""
 
 
 @models.command("list")
@@ -36,7 +36,7 @@ def list_models(as_json: bool) -> None:
 @click.option("--precision", "precisions", multiple=True, type=click.Choice(["int8", "fp32"]), help="[default: both]")
 @click.option("--title", type=click.Choice(["pair", "prefix"]), default="pair", show_default=True,
               help="How a passage's title joins its text.")  # fmt: skip
-@click.option("--weight", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
+@click.option("--weight", type=shared.Number(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
 @click.option("--scripts", type=click.Choice(["", "latin"]), default="", help="`latin` if it knows no other writing.")
 @click.option("--license", "license_name", default="", help="Licence of the weights, for the record.")
 @shared.JSON

@@ -21,12 +21,12 @@ _COMPARED: "tuple[Mode, ...]" = ("bm25", "dense", "hybrid")
 @click.command()
 @click.argument("question", nargs=-1)
 @shared.READ
-@click.option("-k", default=10, show_default=True, help="How many passages.")
+@click.option("-k", default=10, show_default=True, type=click.IntRange(1, 100_000), help="How many passages.")
 @click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid", "all"]), help="`all` shows the three "
               "side by side. [default: hybrid]")  # fmt: skip
 @click.option("--fusion", type=click.Choice(["zscore", "linear", "rrf"]), default="zscore", show_default=True,
               help="How hybrid joins BM25 and dense.")  # fmt: skip
-@click.option("--weight", type=click.FloatRange(0, 1), help="The dense share of zscore. [default: the model's]")
+@click.option("--weight", type=shared.Number(0, 1), help="The dense share of zscore. [default: the model's]")
 @click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
 @click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
               help="How many of each list hybrid considers.")  # fmt: skip
@@ -78,16 +78,15 @@ def _one(
     from mundap.reader.ask import find
 
     if mode == "all":
-        found = {name: find(index, [question], k, name, reader, **options)[0].hits for name in _COMPARED}
+        results = {name: find(index, [question], k, name, reader, **options)[0] for name in _COMPARED}
+        found = {name: result.hits for name, result in results.items()}
+        note = results["hybrid"].note
         if as_json:
-            shared.print_json(
-                {
-                    "query": question,
-                    "modes": {name: [hit.as_dict() for hit in hits] for name, hits in found.items()},
-                }
-            )
+            listed = {name: [hit.as_dict() for hit in hits] for name, hits in found.items()}
+            shared.print_json({"query": question, "modes": listed, **({"note": note} if note else {})})
         else:
             _side_by_side(question, found)
+            _tell_note(note)
         return
     mode = mode or index.default_mode
     result = find(index, [question], k, mode, reader, **options)[0]
@@ -96,8 +95,14 @@ def _one(
         shared.print_json(result.as_dict())
     else:
         _listing(index, question, hits)
+        _tell_note(result.note)
     if not hits and not as_json:
         click.echo(f"Nothing found.{_why(index, options['filters'], mode)}")
+
+
+def _tell_note(note: str) -> None:
+    if note:
+        shared.note(f"mundap: {note}.")
 
 
 def _why(index: "Index", filters: Any, mode: str) -> str:
@@ -133,6 +138,7 @@ def _many(index: "Index", k: int, mode: Any, as_json: bool, reader: "Reader | No
             elif line:
                 click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
                 _listing(index, line[:1000], result.hits)
+                _tell_note(result.note)
     return 3 if bad else 0
 
 
@@ -155,7 +161,7 @@ def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
 
 def _highlighted(index: "Index", question: str, text: str) -> str:
     text = shared.clean(text)
-    if not sys.stdout.isatty():
+    if not shared.coloured():
         return " ".join(text.split())
     parts: list[str] = []
     end = 0

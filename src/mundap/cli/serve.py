@@ -20,10 +20,10 @@ from mundap.cli import shared
               "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
 @click.option("--proxy", default="", metavar="ADDRESS", help="A proxy in front of the server: it is believed who the "
               "client is.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0), help="Requests a second of one client; 0 for no limit. [default: 50]")
+@click.option("--rate", type=shared.Number(0), help="Requests a second of one client; 0 for no limit. [default: 50]")
 @click.option("--at-once", type=click.IntRange(0), help="Requests of one client at the same time; 0 for no limit. "
               "[default: 32]")  # fmt: skip
-@click.option("--timeout", "seconds", type=click.FloatRange(0.1), help="Seconds a request may take. [default: 30]")
+@click.option("--timeout", "seconds", type=shared.Number(0.1), help="Seconds a request may take. [default: 30]")
 @click.option("--max-upload", type=click.IntRange(1), metavar="MB", help="The largest upload. [default: 32]")
 @click.option("--cache", type=click.IntRange(0), metavar="MB", help="Answers that are kept. [default: 64]")
 @shared.READER

@@ -1,6 +1,8 @@
 """What the commands share: options that mean the same everywhere, and how results are printed."""
 
 import json
+import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +35,19 @@ RERANK = click.option(
     is_flag=True,
     help="Put what was found in the order of a reader, which sees question and passage together.",
 )
+
+
+class Number(click.FloatRange):
+    """A number within bounds. nan is within any for click, as no comparison with it holds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number to reckon with.", param, ctx)
+        return number
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
 
@@ -116,7 +131,7 @@ def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     weight = click.option(
         "--retrieval-weight",
-        type=click.FloatRange(0, 100),
+        type=Number(0, 100),
         help="How much the retrieval score counts in `product`. [default: the reader's]",
     )
     return ranking(weight(function))
@@ -144,6 +159,11 @@ def reranker(wanted: bool, name: str | None) -> "Reader | None":
     return Reader.from_pretrained(name or DEFAULT)
 
 
+def coloured() -> bool:
+    """Whether a person is looking who can see colours and wants to (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def wrapped(text: str, indent: int = 0) -> list[str]:
     """Lines that fit the terminal; escape codes take no columns and wide characters two."""
     import shutil
@@ -152,7 +172,8 @@ def wrapped(text: str, indent: int = 0) -> list[str]:
     from rich.text import Text
 
     width = min(100, shutil.get_terminal_size((100, 24)).columns) - indent
-    console = Console(width=max(width, 20), color_system="standard", force_terminal=sys.stdout.isatty())
+    system: Any = "standard" if coloured() else None
+    console = Console(width=max(width, 20), color_system=system, force_terminal=coloured())
     with console.capture() as captured:
         console.print(Text.from_ansi(text))
     return [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]

@@ -114,7 +114,7 @@ def _told(now: Any) -> None:
 @shared.READ
 @click.option("--start", required=True, metavar="DIR", help="The checkpoint to start from.")
 @click.option("-o", "--out", required=True, metavar="DIR", help="The folder of the run.")
-@click.option("--keep", type=click.FloatRange(0, 1), default=0.1, show_default=True,
+@click.option("--keep", type=shared.Number(0, 1), default=0.1, show_default=True,
               help="How often the sentence stays in its passage.")  # fmt: skip
 @_SET
 @shared.JSON

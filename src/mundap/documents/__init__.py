@@ -10,7 +10,7 @@ from mundap.documents.walk import find
 from mundap.documents.wikipedia import is_index, looks_like_dump, read_wikipedia
 from mundap.records import Document, Skipped
 
-__all__ = ["FORMATS", "SourceFile", "Splitter", "find", "read"]
+__all__ = ["FORMATS", "SourceFile", "Splitter", "detect", "find", "read"]
 
 Reader = Callable[[SourceFile], Iterator[Document | Skipped]]
 
@@ -49,7 +49,7 @@ def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipp
         form: A name out of `FORMATS`; by default told from the file's name and its first bytes.
     """
     try:
-        for found in FORMATS[form or _detect(file)](file):
+        for found in FORMATS[form or detect(file)](file):
             yield found if isinstance(found, Skipped) else _storable(found)
     except STREAM_ERRORS as error:
         yield Skipped(file.source, explain(error))
@@ -57,7 +57,8 @@ def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipp
         yield Skipped(file.source, f"cannot be read ({type(error).__name__}: {str(error)[:200]})")
 
 
-def _detect(file: SourceFile) -> str:
+def detect(file: SourceFile) -> str:
+    """The name of a file's format, told from its name and its first bytes."""
     if form := _SUFFIXES.get(file.suffix):
         return form
     if is_index(file.path.name):

@@ -23,9 +23,8 @@ def read_markdown(file: SourceFile) -> Iterator[Document]:
     from markdown_it import MarkdownIt
 
     text = decode(file.read())
-    facts: dict[str, Any] = {}
-    if (match := _FRONT_MATTER.match(text)) and (facts := _yaml(match.group(1))):
-        text = text[match.end() :]
+    facts, body = front_matter(text)
+    text = text[body:]
     heading = ""
     blocks: list[str] = []
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
@@ -41,6 +40,13 @@ def read_markdown(file: SourceFile) -> Iterator[Document]:
             blocks.append(_all_text(token.content.encode()))
     title = str(facts.pop("title", "") or heading)
     yield _document(file, "\n\n".join(filter(None, blocks)), title, facts)
+
+
+def front_matter(text: str) -> tuple[dict[str, Any], int]:
+    """What the YAML at the beginning of a Markdown file says, and where the text behind it begins."""
+    if (match := _FRONT_MATTER.match(text)) and (facts := _yaml(match.group(1))):
+        return facts, match.end()
+    return {}, 0
 
 
 def read_html(file: SourceFile) -> Iterator[Document]:

@@ -18,20 +18,33 @@ _PASSAGE_MARKS = ("_id", "contents")  # BEIR's and Pyserini's rows already are p
 
 def read_jsonl(file: SourceFile) -> Iterator[Document | Skipped]:
     """One JSON object a line. BEIR and Pyserini rows are passages; any other row is a document."""
-    number = 0
-    for number, row in json_lines(file):
-        yield row if isinstance(row, Skipped) else _from_object(row, file, number, f"{file.source}:{number}")
-    if not number:
+    empty = True
+    for _, row in jsonl_rows(file):
+        empty = False
+        yield row
+    if empty:
         raise Unreadable("no text in it")
+
+
+def jsonl_rows(file: SourceFile) -> Iterator[tuple[int, Document | Skipped]]:
+    """The same with the number of each line."""
+    for number, row in json_lines(file):
+        yield number, row if isinstance(row, Skipped) else _from_object(row, file, number, f"{file.source}:{number}")
 
 
 def read_tsv(file: SourceFile) -> Iterator[Document | Skipped]:
     """psgs_w100 (`id, text, title` with a header row) or MS MARCO's collection (`id, text`)."""
+    for _, row in tsv_rows(file):
+        yield row
+
+
+def tsv_rows(file: SourceFile) -> Iterator[tuple[int, Document | Skipped]]:
+    """The same with the number of each line."""
     columns: tuple[int, int, int | None] | None = None
     for number, row in table(file, quoted=_has_header(file)):
         where = f"{file.source}:{number}"
         if isinstance(row, Skipped):
-            yield row
+            yield number, row
             continue
         if columns is None:
             names = [cell.strip().lower() for cell in row]
@@ -45,9 +58,10 @@ def read_tsv(file: SourceFile) -> Iterator[Document | Skipped]:
             columns = 0, 1, 2 if len(row) == 3 else None
         name, text, title = columns
         if max(name, text, title or 0) >= len(row):
-            yield Skipped(where, f"only {len(row)} columns")
+            yield number, Skipped(where, f"only {len(row)} columns")
             continue
-        yield _passage(file, where, row[name].strip(), row[text], row[title] if title is not None else "")
+        cell = row[title] if title is not None else ""
+        yield number, _passage(file, where, row[name].strip(), row[text], cell)
 
 
 def read_json(file: SourceFile) -> Iterator[Document | Skipped]:

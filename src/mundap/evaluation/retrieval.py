@@ -17,6 +17,7 @@ from mundap.evaluation.runs import Faults, is_trec, read_run, writing
 from mundap.index.gold import find_gold
 from mundap.index.index import Index
 from mundap.index.retrieve import rerank, retrieve
+from mundap.models.folder import is_foreign
 from mundap.models.reader import Reader
 from mundap.questions import beir
 from mundap.reader.ask import fits
@@ -299,6 +300,8 @@ class _Job:
         else:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
         if self._task.reranker:
+            foreign = sum(is_foreign(one.text, self._reader.config.scripts) for one in asked)
+            self.doubt(foreign, "questions are in a writing that the reader does not know: not put in its order")
             found = (self._reranked(result) for result in found)
         if self._task.folder:  # in some BEIR sets the questions are documents too, and BEIR does not count those
             found = (
@@ -312,7 +315,9 @@ class _Job:
         return Reader.from_pretrained(str(self._task.reranker))
 
     def _reranked(self, result: Result) -> Result:
-        """The whole list in the reader's order."""
+        """The whole list in the reader's order, as `mundap search --rerank` has it."""
+        if is_foreign(result.question.text, self._reader.config.scripts):
+            return result
         contexts = result.contexts
         fit = fits(self._reader, result.question.text, [(one.title, one.text) for one in contexts])
         order = sorted(range(len(contexts)), key=lambda number: -fit[number])

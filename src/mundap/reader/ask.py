@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mundap.errors import UsageError
-from mundap.index.index import Index, Mode
+from mundap.index.index import MAX_K, Index, Mode
 from mundap.models.folder import is_foreign
 from mundap.models.reader import Reader, Scored
 from mundap.reader.answers import AMONG, Candidate, confidence, rank, selection
@@ -151,13 +151,25 @@ def find(
     reader: Reader | None = None,
     **options: Any,
 ) -> list[Found]:
-    """What the index finds for each question, in the reader's order if there is one. Options as for `Index.search`."""
+    """What the index finds for each question, in the reader's order if there is one. Options as for `Index.search`.
+
+    A question in a writing that the reader does not know keeps the order of the search, with a note.
+    """
+    if not 1 <= k <= MAX_K:  # the index sees a larger number where a reader puts things in order
+        raise UsageError(f"k = {k}: choose between 1 and {MAX_K}")
     mode = mode or index.default_mode
     size = k if reader is None else max(k, RERANKED)
     found: Sequence[Sequence[Hit]] = index.search_batch(questions, size, mode, **options)
-    if reader is not None:
-        found = [rerank(reader, question, hits)[:k] for question, hits in zip(questions, found, strict=True)]
-    return [Found(question, mode, tuple(hits)) for question, hits in zip(questions, found, strict=True)]
+    return [_found(reader, question, mode, hits, k) for question, hits in zip(questions, found, strict=True)]
+
+
+def _found(reader: Reader | None, question: str, mode: Mode, hits: Sequence[Hit], k: int) -> Found:
+    if reader is None:
+        return Found(question, mode, tuple(hits))
+    if is_foreign(question, reader.config.scripts):
+        note = f"the reader ({reader.config.name}) knows no other writing than Latin: the order is that of the search"
+        return Found(question, mode, tuple(hits[:k]), note)
+    return Found(question, mode, tuple(rerank(reader, question, hits)[:k]))
 
 
 def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:

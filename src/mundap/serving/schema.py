@@ -137,6 +137,7 @@ class Found(BaseModel):
     query: str
     mode: Mode
     hits: list[Hit]
+    note: str = ""
 
 
 class Answer(BaseModel):
