@@ -3,11 +3,18 @@
     python recipes/reader/prepare.py DATA --retriever FOLDER -o OUT
 
 An example has two passages with the answer, of which training takes either: the 100 words that the retriever finds,
-and the whole paragraph in which the question was asked. Its negatives are what BM25 finds for it.
+and the whole paragraph in which the question was asked. Its negatives are what BM25 and the packaged retriever find for
+it. Of the paragraphs of reddit and amazon every fortieth is held back for tuning.
 """
 
 import argparse
+import json
+import sys
+import zlib
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "retriever"))
+from prepare import mundap
 
 from mundap import questions
 from mundap.records import Context, Example, Question
@@ -22,6 +29,7 @@ PARAGRAPHS = {
     "amazon": "squadshifts/amazon_reviews_v1.0.json.gz",
     "dev": "tydiqa-goldp/english_tydiqa_dev.json.gz",
 }
+SHIFTED = ("reddit", "amazon")
 
 
 def main() -> None:
@@ -32,6 +40,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    mine(arguments.data, arguments.retriever)
     for name in (*PARAGRAPHS, "fairytale"):
         asked = []
         if name in PARAGRAPHS:
@@ -47,6 +56,28 @@ def main() -> None:
                     write(joined(one, mined.get(one.id)))
             for example in mined.values() if not asked else ():
                 write(example)
+    for name in SHIFTED:
+        divide(arguments.out / name)
+
+
+def mine(data: Path, folder: Path) -> None:
+    """Examples of the sets that the retriever does not learn from, with BM25's negatives out of each other."""
+    paths = {name: data / PARAGRAPHS[name] for name in SHIFTED}
+    pool = folder / "pool-shifted"
+    mundap("index", *paths.values(), "-o", pool, "--model", "none")
+    for name, path in paths.items():
+        if not (folder / f"{name}.jsonl").exists():
+            mundap("data", "make", "-i", pool, "-q", path, "-o", folder / f"{name}.jsonl", "--bm25", 6)
+
+
+def divide(made: Path) -> None:
+    """NAME.jsonl into NAME-train.jsonl and NAME-dev.jsonl."""
+    parts: dict[bool, list[str]] = {True: [], False: []}
+    for line in made.with_suffix(".jsonl").read_text().splitlines(keepends=True):
+        text = json.loads(line)["positive_ctxs"][-1]["text"]
+        parts[zlib.crc32(text.encode()) % 40 == 0].append(line)
+    for held, part in ((True, "dev"), (False, "train")):
+        made.with_name(f"{made.name}-{part}.jsonl").write_text("".join(parts[held]))
 
 
 def joined(asked: Question, known: Example | None) -> Example:
