@@ -1,0 +1,78 @@
+"""`mundap ask` for people: an interrupt, answers that are not sure enough, and why."""
+
+import builtins
+import json
+
+import pytest
+
+from mundap.cli import ask as asking
+from tests.cli.test_cli import mundap
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, tiny_model):
+    folder = tmp_path_factory.mktemp("terminal")
+    (folder / "villain.txt").write_text("the VILLAIN is here, of music")
+    (folder / "one.txt").write_text("the king of science\n")
+    (folder / "two.txt").write_text("a king and water\n")
+    (folder / "three.txt").write_text("the lord of a ring\n")
+    assert mundap("index", ".", "-o", "i", "--model", tiny_model, cwd=folder)[0] == 0
+    return folder
+
+
+def test_an_interrupt_drops_an_answer_and_the_conversation_goes_on(monkeypatch):
+    typed = iter(["long", "short", ""])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
+    asked = []
+
+    def once(text):
+        asked.append(text)
+        if text == "long":
+            raise KeyboardInterrupt
+
+    asking._converse(once)
+    assert asked == ["long", "short"]
+
+
+def test_answers_that_are_not_sure_enough_are_mentioned(place, tiny_reader):
+    def ask(*words):
+        code, out, err = mundap("ask", "-i", "i", "--reader", tiny_reader, *words, "what is it?", cwd=place)
+        assert code == 0, err
+        return out
+
+    sure = sorted(one["confidence"] for one in json.loads(ask("--json", "-n", 9, "--threshold", 0))["answers"])
+    between = (sure[-1] + sure[-2]) / 2
+    more = f"{len(sure) - 1} more less sure than {100 * between:.0f} %: --threshold 0 shows them."
+    assert more in ask("-n", 9, "--threshold", between)
+    assert more.replace(f"{100 * between:.0f}", "100") in ask("-n", 9, "--threshold", 1)  # a guess and the others
+    assert "more less sure" not in ask("--threshold", between)
+    assert "more less sure" not in ask("-n", 9, "--threshold", 0)
+
+
+def test_explain_has_a_span_for_passages_that_support_an_answer(place, tiny_reader):
+    words = ("ask", "-i", "i", "--reader", tiny_reader, "--explain", "--mode", "hybrid")
+    code, out, _ = mundap(*words, "--json", "what is a king?", cwd=place)
+    rows = {row["title"]: row for row in json.loads(out)["explain"]}
+    assert code == 0
+    assert {title: row["best_span"]["text"] for title, row in rows.items()} == {
+        "villain": "VILLAIN",
+        "one": "king",
+        "two": "king",
+        "three": "lord",
+    }
+    assert sum(row["selection"] for row in rows.values()) == pytest.approx(1)
+    table = mundap(*words, "what is a king?", cwd=place)[1].split("What was read")[1]
+    assert all("king" in line.split("│")[-2] for line in table.splitlines() if "│ one " in line or "│ two " in line)
+
+
+def test_explain_looks_into_titles_and_obeys_filters(place, tiny_reader):
+    words = ("ask", "-i", "i", "--reader", tiny_reader, "--explain", "--mode", "hybrid", "--json")
+    _, out, _ = mundap(*words, "--source", "three.txt", "what of three?", cwd=place)
+    (row,) = json.loads(out)["explain"]
+    assert "three" in row["words"]
+    assert row["dense_rank"] == 1
+    ranks = []
+    for name in ("villain", "one", "two"):
+        _, out, _ = mundap(*words, "--source", f"{name}.txt", "what of three?", cwd=place)
+        ranks += [row["dense_rank"] for row in json.loads(out)["explain"]]
+    assert ranks == [1, 1, 1]
