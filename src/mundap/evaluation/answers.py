@@ -18,7 +18,7 @@ from mundap.evaluation.runs import read_run
 from mundap.index.index import Index
 from mundap.models.folder import READER, is_foreign
 from mundap.models.reader import Reader, Scored
-from mundap.reader.ask import FIRST, choose, settle
+from mundap.reader.ask import FIRST, choose, found_for, settle
 from mundap.records import Answer, Context, Hit, Passage, Question, Skipped
 from mundap.text.answers import Mode, has_answer
 from mundap.text.judge import judge
@@ -264,7 +264,7 @@ class _Plan:
         hits: What was found, best first.
         right: Which of those have the answer.
         deepest: How many are read.
-        others: Those read when no document with the answer is to be had.
+        others: Those found when no document with the answer is to be had; as many are read.
     """
 
     question: Question
@@ -276,7 +276,7 @@ class _Plan:
 
     @property
     def needed(self) -> list[int]:
-        return sorted({*range(min(self.deepest, len(self.hits))), *self.others})
+        return sorted({*range(min(self.deepest, len(self.hits))), *self.others[: self.deepest]})
 
     def texts(self) -> list[tuple[str, str]]:
         return [(self.hits[n].passage.title, self.hits[n].passage.text) for n in self.needed]
@@ -320,7 +320,7 @@ class _Reading:
         right = [has_answer(hit.passage.text, question.answers, match) for hit in hits]
         gone = {hit.passage.document for hit, has in zip(hits, right, strict=True) if has}
         kept = [number for number, hit in enumerate(hits) if hit.passage.document not in gone]
-        others = kept[: self._cuts[-1]] if self._task.removed else []
+        others = kept[: found_for(self._cuts[-1])] if self._task.removed else []
         return _Plan(question, match, hits, right, self._cuts[-1], others)
 
     def _nothing(self) -> tuple[dict[int, float], dict[int, bool]]:
@@ -329,7 +329,7 @@ class _Reading:
 
     def _passages(self, asked: Sequence[Question]) -> Iterator[tuple[Question, list[Hit]]]:
         # Enough for as many again when those with the answer are taken away.
-        size = 3 * self._cuts[-1] if self._task.removed else self._cuts[-1]
+        size = found_for(self._cuts[-1]) * (3 if self._task.removed else 1)
         if self._task.run:
             for question in asked:
                 contexts = self._known.get(plain(question.text), ())
@@ -354,12 +354,13 @@ class _Reading:
         if not hits:
             return Outcome(question, "", 0.0, 0.0, match, None, (), *self._nothing())
 
-        def best(numbers: Sequence[int]) -> Answer | None:
+        def best(numbers: Sequence[int], k: int) -> Answer | None:
             found = settle(
                 self._reader,
                 [hits[n] for n in numbers],
                 lambda part: [read[n] for n in numbers[part]],
                 whole=not self._task.early,
+                k=k,
             )
             return found[0] if found else None
 
@@ -369,7 +370,7 @@ class _Reading:
 
         by_cut, answer = {}, None
         for k in self._cuts if self._open else (1,):
-            answer = best(range(min(k, len(hits))))
+            answer = best(range(min(found_for(k), len(hits))), k)
             by_cut[k] = judge(answer.text if answer else "", question.answers, match)[0]
         text = answer.text if answer else ""
         em, overlap = judge(text, question.answers, match)
@@ -383,8 +384,8 @@ class _Reading:
             answer.features if answer else (0.0,) * 3,
             by_cut if self._open else {},
             {k: any(plan.right[:k]) for k in self._cuts} if self._open else {},
-            best(plan.others) if plan.others else None,
-            (first(range(min(plan.deepest, len(hits)))), first(plan.others) if plan.others else None),
+            best(plan.others, plan.deepest) if plan.others else None,
+            (first(range(min(found_for(plan.deepest), len(hits)))), first(plan.others) if plan.others else None),
         )
 
 
