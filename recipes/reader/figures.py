@@ -38,7 +38,7 @@ def tune(data: Path, folder: Path, index_path: Path) -> None:
         hits = index.search(question.text, CUTS[-1])
         read.append((question, hits, scores(reader, question.text, hits)))
     for ranking in ("selection", "product"):
-        for weight in (0.0, 0.1, 0.2, 0.4, 0.7, 1.0) if ranking == "product" else (0.0,):
+        for weight in (0.0, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0) if ranking == "product" else (0.0,):
             reader.config = replace(reader.config, ranking=ranking, retrieval_weight=weight)
             cells = []
             for k in CUTS:
