@@ -125,7 +125,7 @@ def test_exit_codes_and_messages(corpus, tmp_path):
     for arguments, expected, message in [
         (("search", "-i", tmp_path / "nothing", "x"), 1, "no index in"),
         (("search", "-i", tmp_path / "i", ""), 2, "question is empty"),
-        (("search", "-i", tmp_path / "i", "-k", "0", "x"), 2, "between 1 and"),
+        (("search", "-i", tmp_path / "i", "-k", "0", "x"), 2, "range"),
         (("search", "-i", tmp_path / "i", "x", "--mode", "dense"), 2, "no vectors"),
         (("index", tmp_path / "nope", "-o", tmp_path / "j"), 1, "no such file"),
         (("index", corpus, "-o", tmp_path / "j", "--language", "xx"), 2, "no stemmer"),
