@@ -101,7 +101,7 @@ ance-figures: .venv/ready-test
 
 joint-figures: .venv/ready-test
 	$(BIN)/mundap reproduce joint -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
-	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --start $(MINILM) --reader $(OUT)/reader/run/model -o $(OUT)/joint
+	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --start $(MINILM) --reader $(OUT)/reader/further/model -o $(OUT)/joint
 
 clean:
 	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
