@@ -100,9 +100,9 @@ def match_for(answers: Sequence[str]) -> Mode:
 def match_of(question: Question, match: Mode) -> Mode:
     """How the answers of one question are to be looked for, in a file for which `choose_match` says `match`.
 
-    A file in a language of many letters may have questions in others too. Not the other way round: two Chinese names in
-    SQuAD are judged by SQuAD's rule, or its figures would not be those of others. The question's own words count too, for
-    1988 is an answer in any language.
+    A Korean, Japanese or Chinese file may have questions in other languages too. Not the other way round: two Chinese
+    names in SQuAD are judged by SQuAD's rule, or its figures would not be those of others. The question's own words
+    count too, for 1988 is an answer in any language.
     """
     if match != "cjk":
         return match
