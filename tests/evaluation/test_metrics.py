@@ -62,7 +62,8 @@ def test_as_trec_eval(ties):
         assert values["recip_rank"] == pytest.approx(whole, abs=1e-6) or values["recip_rank"] < 1 / 100
 
 
-def test_as_ranx():
+def test_as_ranx(monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # to compile takes a minute, to run uncompiled some seconds
     import ranx
 
     qrels, run = made_up(2)

@@ -20,6 +20,18 @@ def executable() -> str:
     return found
 
 
+def expect(locator):
+    """Wait until something is true of a part of the page.
+
+    Never `wait_for_function` with a string: where it is not true at once, Playwright evaluates the string in the page
+    again, which the page's policy forbids.
+    """
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=60_000)
+    return expect(locator)
+
+
 @pytest.fixture(scope="module")
 def browser():
     """One for each file of tests: Playwright's loop must not be running when others start theirs."""

@@ -3,7 +3,7 @@
 import json
 from urllib.parse import parse_qs, quote
 
-from tests.serving.browser import ask, shot
+from tests.serving.browser import ask, expect, shot
 
 HIGH = "How high is the top of Kilimanjaro?"
 VILLAIN = "Who is the bad guy in Lord of the Rings?"
@@ -24,7 +24,7 @@ def in_sight(page, selector):
 def test_ask_and_open_the_document_at_the_answer(visit, examples):
     page = visit(examples, height=420)
     assert page.text_content("h1") == "Ask your documents"
-    page.wait_for_function("document.activeElement.id === 'question'")
+    expect(page.locator("#question")).to_be_focused()
     shot(page, "start")
     ask(page, HIGH)
     assert page.text_content("#answer-text") == "5,895 metres"
@@ -111,7 +111,7 @@ def test_filters(visit, examples):
     assert "name=value" in page.text_content("#filter-where-help")
     page.fill("#filter-where", "language=ko")
     page.press("#filter-where", "Enter")
-    page.wait_for_function("document.querySelectorAll('.chip').length === 1")
+    expect(page.locator(".chip")).to_have_count(1)
     page.wait_for_selector("#results:not([aria-busy]) .hit")
     assert all("/ko/" in source for source in sources())
     shot(page, "filters")
@@ -124,7 +124,7 @@ def test_filters(visit, examples):
     page.reload()  # they are part of the address
     page.wait_for_selector(".hit")
     page.get_by_role("button", name="topic: place").first.click()
-    page.wait_for_function("document.querySelectorAll('.chip').length === 2")
+    expect(page.locator(".chip")).to_have_count(2)
     page.get_by_role("button", name="Filters").click()
     with page.expect_request("**/v1/ask") as sent:
         page.select_option("#filter-mode", "bm25")
@@ -140,7 +140,7 @@ def test_history_is_kept_and_deleted(visit, examples):
     page.reload()
     page.wait_for_selector(".answer")
     page.keyboard.press("/")
-    page.wait_for_function("document.activeElement.id === 'question'")
+    expect(page.locator("#question")).to_be_focused()
     page.keyboard.press("ArrowDown")
     assert page.locator("#popup .asked").all_text_contents() == [VILLAIN, HIGH]
     page.keyboard.press("ArrowDown")
@@ -148,7 +148,7 @@ def test_history_is_kept_and_deleted(visit, examples):
     page.keyboard.press("Enter")
     page.wait_for_selector("#results:not([aria-busy]) blockquote")
     assert page.text_content("#answer-text") == "5,895 metres"
-    assert page.evaluate("document.activeElement.id") == "question"
+    expect(page.locator("#question")).to_be_focused()
     page.click(".brand")
     page.wait_for_selector(".recent")
     assert page.locator(".recent .given").all_text_contents() == ["5,895 metres", "no answer"]
@@ -176,7 +176,7 @@ def test_a_late_answer_does_not_replace_what_is_shown(visit, examples):
 
 def test_keys_alone(visit, examples):
     page = visit(examples)
-    page.wait_for_function("document.activeElement.id === 'question'")
+    expect(page.locator("#question")).to_be_focused()
     page.keyboard.type(HIGH)
     page.keyboard.press("Enter")
     page.wait_for_selector("#results:not([aria-busy]) .answer")
@@ -200,7 +200,7 @@ def test_keys_alone(visit, examples):
     page.keyboard.press("Escape")
     page.wait_for_selector(".answer")
     page.keyboard.press("/")
-    page.wait_for_function("document.activeElement.id === 'question'")
+    expect(page.locator("#question")).to_be_focused()
     page.keyboard.type("/?1")  # in the box they are letters
     assert page.input_value("#question") == "/?1"
 

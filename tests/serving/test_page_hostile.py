@@ -7,7 +7,7 @@ import pytest
 
 from mundap import Index
 from tests.conftest import make_model, make_reader
-from tests.serving.browser import ask, shot
+from tests.serving.browser import ask, expect, shot
 
 TOKEN = "s3cret-<b>-token"
 SCRIPT = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'><svg onload='window.harmed = 1'>"
@@ -127,10 +127,7 @@ def test_a_long_document_opens_at_the_span(visit, site):
     page.click("#open-document")
     page.wait_for_selector(".document-text mark")
     assert page.text_content(".document-text mark") == "lord"
-    inside = (
-        "() => { const { top } = document.querySelector('mark').getBoundingClientRect(); return top > 0 && top < 800; }"
-    )
-    page.wait_for_function(inside)
+    expect(page.locator(".document-text mark")).to_be_in_viewport()
     assert page.locator(".block").count() > 10
 
 
