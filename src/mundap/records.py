@@ -166,6 +166,8 @@ class Answered:
         guess: The best one that was not likely enough, if there is no other.
         hits: What was found.
         note: Why nothing was read, if so.
+        more: How many of the answers that were asked for are not given because they are not likely enough. Where one
+            answer was asked for, nobody looked.
     """
 
     question: str
@@ -173,6 +175,7 @@ class Answered:
     guess: Answer | None = None
     hits: tuple[Hit, ...] = ()
     note: str = ""
+    more: int = 0
 
     @property
     def no_answer(self) -> bool:

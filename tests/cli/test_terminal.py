@@ -2,10 +2,13 @@
 
 import builtins
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 
 from mundap.cli import ask as asking
+from mundap.models.folder import ReaderConfig
 from tests.cli.test_cli import mundap
 
 
@@ -49,6 +52,25 @@ def test_answers_that_are_not_sure_enough_are_mentioned(place, tiny_reader):
     assert "more less sure" not in ask("-n", 9, "--threshold", 0)
 
 
+def test_a_reader_whose_confidence_nobody_fitted_says_so(place, tiny_reader, tmp_path):
+    def told(reader):
+        code, out, err = mundap("ask", "-i", "i", "--reader", reader, "--json", "what is it?", cwd=place)
+        assert (code, json.loads(out)["question"]) == (0, "what is it?")
+        return err
+
+    assert "reader tiny was never fitted" in told(tiny_reader)
+    assert "no question is left without an answer" in told(tiny_reader)
+    assert "mundap train confidence" in told(tiny_reader)
+    with_threshold = tmp_path / "threshold"
+    shutil.copytree(tiny_reader, with_threshold)
+    replace(ReaderConfig.load(with_threshold), threshold=0.3).save(with_threshold)
+    assert "a rough guess." in told(with_threshold)
+    fitted = tmp_path / "fitted"
+    shutil.copytree(tiny_reader, fitted)
+    replace(ReaderConfig.load(fitted), confidence={"bias": 0.0, "margin": 0.2}).save(fitted)
+    assert told(fitted) == ""
+
+
 def test_explain_has_a_span_for_passages_that_support_an_answer(place, tiny_reader):
     words = ("ask", "-i", "i", "--reader", tiny_reader, "--explain", "--mode", "hybrid")
     code, out, _ = mundap(*words, "--json", "what is a king?", cwd=place)
@@ -76,3 +98,15 @@ def test_explain_looks_into_titles_and_obeys_filters(place, tiny_reader):
         _, out, _ = mundap(*words, "--source", f"{name}.txt", "what of three?", cwd=place)
         ranks += [row["dense_rank"] for row in json.loads(out)["explain"]]
     assert ranks == [1, 1, 1]
+
+
+def test_a_word_without_end_is_short_on_the_screen_and_whole_in_json(tmp_path, tiny_model, tiny_reader):
+    word = "villain" + "x" * 3000
+    (tmp_path / "long.txt").write_text(f"the {word} of music")
+    assert mundap("index", "long.txt", "-o", "i", "--model", tiny_model, cwd=tmp_path)[0] == 0
+    words = ("ask", "-i", "i", "--reader", tiny_reader, "what is it?")
+    whole = json.loads(mundap(*words, "--json", cwd=tmp_path)[1])["answers"][0]["text"]
+    assert whole.endswith(word)
+    out = mundap(*words, cwd=tmp_path)[1]
+    assert f"{whole[:300]}…" in out.splitlines()[0]
+    assert max(map(len, out.split())) < 310

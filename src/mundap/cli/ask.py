@@ -9,7 +9,6 @@ from mundap.cli import shared
 
 if TYPE_CHECKING:
     from mundap.index.index import Index
-    from mundap.models.reader import Reader
     from mundap.reader.explain import Row
     from mundap.records import Answer, Answered
 
@@ -66,6 +65,7 @@ def ask(
     index = Index(index_path)
     model = Reader.from_pretrained(reader or READER)
     model.rank_by(ranking, retrieval_weight)
+    shared.tell_unfitted(model.config)
     options = {"k": k, "answers": answers, "threshold": threshold, "mode": mode, "filters": where}
 
     def once(text: str) -> None:
@@ -75,7 +75,8 @@ def ask(
             shared.print_json({**found.as_dict(), **why}, compact=not question)
             return
         _show(index, found)
-        _tell_more(model, found, answers, threshold)
+        if found.more:
+            _tell_more(found, model.config.threshold if threshold is None else threshold)
         if explain and len(index) and not found.note:
             _explain(rows(index, model, found, where))
 
@@ -165,17 +166,11 @@ def _only_found(found: "Answered") -> None:
         click.echo()
 
 
-def _tell_more(reader: "Reader", found: "Answered", wanted: int, threshold: float | None) -> None:
+def _tell_more(found: "Answered", least: float) -> None:
     """Say that there are more answers, where more were asked for than are sure enough."""
-    from mundap.reader.ask import read
-
-    least = reader.config.threshold if threshold is None else threshold
-    shown = len(found.answers) or (1 if found.guess else 0)
-    if not shown or shown >= wanted or not least:
-        return
-    if more := len(read(reader, found.question, found.hits, wanted, 0.0).answers) - shown:
-        text = f"{more} more less sure than {_percent(least)}: --threshold 0 shows {'it' if more == 1 else 'them'}."
-        click.echo(click.style(text, dim=True))
+    shows = "it" if found.more == 1 else "them"
+    text = f"{found.more} more less sure than {_percent(least)}: --threshold 0 shows {shows}."
+    click.echo(click.style(text, dim=True))
 
 
 def _short(text: str) -> str:

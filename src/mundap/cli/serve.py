@@ -49,7 +49,7 @@ def serve(
         from mundap.serving import server
     except ModuleNotFoundError as error:
         raise ExtraMissing("mundap serve", "serve") from error
-    from mundap.models.folder import READER
+    from mundap.models.folder import READER, ReaderConfig, find
     from mundap.serving.settings import Limits, Settings
 
     given = {name: options.pop(name) for name in ("rate", "at_once", "seconds")}
@@ -57,6 +57,7 @@ def serve(
         given[name] = None if megabytes is None else megabytes << 20
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
     settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, limits=limits, **options)
+    shared.tell_unfitted(ReaderConfig.load(find(settings.reader)))
     server.serve(settings, lambda address: click.echo(f"Serving at {address}"))
 
 

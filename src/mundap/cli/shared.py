@@ -15,6 +15,7 @@ from mundap.records import Skipped
 if TYPE_CHECKING:
     from mundap.index.corpus import Filters
     from mundap.index.ingest import Progress, Report, Watcher
+    from mundap.models.folder import ReaderConfig
     from mundap.models.reader import Reader
 
 T = TypeVar("T")
@@ -58,8 +59,8 @@ MATCH = click.option(
     type=click.Choice(["auto", "string", "regex", "cjk"]),
     default="auto",
     show_default=True,
-    help="How answers are looked for. auto: regex for TREC tables and where answers look like patterns, cjk where many "
-    "are Korean, Japanese or Chinese, else string, the papers' rule.",
+    help="How answers are looked for. auto: regex for TREC tables and where answers look like patterns; where many are "
+    "Korean, Japanese or Chinese, cjk for those and string for the rest; else string, the papers' rule.",
 )
 
 
@@ -157,6 +158,17 @@ def reranker(wanted: bool, name: str | None) -> "Reader | None":
     from mundap.models.reader import Reader
 
     return Reader.from_pretrained(name or DEFAULT)
+
+
+def tell_unfitted(reader: "ReaderConfig") -> None:
+    """Say so where a reader's confidence was never fitted: then its percentages mean little, and it never says no."""
+    if reader.confidence:
+        return
+    never = "" if reader.threshold else ", and no question is left without an answer"
+    note(
+        f"mundap: the confidence of the reader {clean(reader.name)} was never fitted: percentages are a rough guess"
+        f"{never}. Fit it on questions it was not trained on: mundap train confidence -i INDEX -q FILE --reader DIR"
+    )
 
 
 def coloured() -> bool:

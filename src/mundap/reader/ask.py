@@ -76,7 +76,9 @@ def read(
     good = tuple(answer for answer in found if answer.confidence >= least)[:answers]
     if found and found[0].confidence < least:  # what comes after the best is no answer either
         good = ()
-    return Answered(question, good, found[0] if found and not good else None, shown)
+    guess = found[0] if found and not good else None
+    more = len(found[:answers]) - max(len(good), guess is not None) if answers > 1 else 0
+    return Answered(question, good, guess, shown, more=more)
 
 
 def scores(reader: Reader, question: str, hits: Sequence[Hit]) -> list[list[Scored]]:

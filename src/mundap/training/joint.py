@@ -40,6 +40,8 @@ class JointLearner(ReaderLearner):
             dropout=recipe.dropout,
             attention_dropout=recipe.attention_dropout,
             cache=recipe.cache,
+            precision=recipe.precision,
+            recompute=recipe.recompute,
             question_length=recipe.question_length,
             passage_length=longest,
             seed=recipe.seed,
