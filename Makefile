@@ -84,7 +84,8 @@ reader: .venv/ready-test
 	cp recipes/reader/*.toml $(OUT)/reader
 	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
 	$(BIN)/mundap train reader $(OUT)/reader/further.toml
-	$(BIN)/mundap models export $(OUT)/reader/further/model -o $(OUT)/reader/model --name reader --scripts latin \
+	$(BIN)/mundap train reader $(OUT)/reader/groups.toml
+	$(BIN)/mundap models export $(OUT)/reader/groups/model -o $(OUT)/reader/model --name reader --scripts latin \
 	  --license Apache-2.0
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(DATA)/$(TYDI) -o $(OUT)/reader/tune
 	$(BIN)/mundap train confidence -i $(OUT)/reader/tune -q $(DATA)/$(TYDI) --reader $(OUT)/reader/model \
@@ -101,7 +102,7 @@ ance-figures: .venv/ready-test
 
 joint-figures: .venv/ready-test
 	$(BIN)/mundap reproduce joint -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
-	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --start $(MINILM) --reader $(OUT)/reader/further/model -o $(OUT)/joint
+	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --start $(MINILM) --reader $(OUT)/reader/groups/model -o $(OUT)/joint
 
 clean:
 	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
