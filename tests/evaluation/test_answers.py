@@ -333,6 +333,9 @@ def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
     fit(dataclasses.replace(task, ranking="selection", retrieval_weight=0.5))
     assert (ReaderConfig.load(reader).ranking, ReaderConfig.load(reader).retrieval_weight) == ("selection", 0.5)
     assert found["ece"] < 0.1
+    assert found["auroc_against_removed"] == 1.0
+    with pytest.raises(UsageError, match="copy its folder"):
+        fit(dataclasses.replace(task, reader="reader"))
     assert found["coverage_at_90_precision"] == 50.0
     facts = measure(
         Task(**{"questions": task.questions, "run": task.run, "reader": str(reader), "removed": True})

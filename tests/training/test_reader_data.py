@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from mundap.errors import MundapError
 from mundap.records import Context, Example, Question
 from mundap.text.answers import find_answers, has_answer
 from mundap.training.formats import writing
@@ -133,7 +134,9 @@ def test_dprs_results_are_learnt_from(tmp_path):
         },
     ]
     (tmp_path / "results.json").write_text(json.dumps(rows))
-    _, found = loaded(tmp_path / "results.json", tmp_path / "scratch")
+    for _ in range(2):  # the second time from what was rewritten
+        source, found = loaded(tmp_path / "results.json", tmp_path / "scratch")
+        assert source.left_out == {"no passage of the question has the answer": 1}
     assert [one.question.text for one in found] == ["what is old?", "어디?"]
     assert [context.id for context in found[0].positives] == ["wiki:2"]
     assert [context.id for context in found[0].hard] == ["wiki:1", "wiki:3"]
@@ -153,6 +156,28 @@ def test_dprs_training_files_are_learnt_from(files, tmp_path):
             [context.text for context in one.hard] for one in made
         ]
         assert source.match == "string"
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path):
+    path = tmp_path / "train.json"
+    for text in ("Rome is old.", "Oslo is so cold."):
+        path.write_text(json.dumps(squad((text, {"q": text[:4]}))))
+        assert loaded(path, tmp_path / "scratch")[1][0].positives[0].text == text
+
+
+@pytest.mark.parametrize(
+    "rows, why",
+    [
+        ([{"question": "a?", "answers": ["a"], "ctxs": [{"docid": "1", "score": 2}]}], "the passages have no text"),
+        ([{"question": "a?", "answers": ["a"], "ctxs": [{"text": "b"}]}], "no passage of the question has the answer"),
+        ([{"question": "a?", "answers": ["a"]}], "`mundap data make`"),
+    ],
+)
+def test_a_file_with_nothing_to_learn_from_says_why(tmp_path, rows, why):
+    (tmp_path / "x.json").write_text(json.dumps(rows))
+    with pytest.raises(MundapError, match=why) as caught:
+        loaded(tmp_path / "x.json", tmp_path / "scratch")
+    assert str(caught.value).startswith(str(tmp_path / "x.json"))
 
 
 def test_files_of_the_same_name_are_not_mistaken_for_each_other(tmp_path):
@@ -215,8 +240,7 @@ def test_without_negatives_of_their_own_questions_take_those_of_their_neighbours
         assert not any(has_answer(one.text, group.question.answers) for one in group.passages[1:])
 
 
-@pytest.mark.parametrize("selection_only", [True, False])
-def test_a_passage_is_never_its_own_negative(files, tmp_path, selection_only):
+def test_a_passage_is_never_its_own_negative(files, tmp_path):
     """Data for ranking has no answers: two questions on one passage, and a list with it among the wrong ones."""
     shared, other = Context("1", "t", "a b c"), Context("2", "t", "d e f")
     asked = [(shared, ()), (shared, (shared,)), (other, ()), (shared, ())]
@@ -224,7 +248,7 @@ def test_a_passage_is_never_its_own_negative(files, tmp_path, selection_only):
         for n, (positive, hard) in enumerate(asked):
             write(Example(Question(str(n), f"n {n}", ()), (positive,), hard))
     data = (DataSet(str(tmp_path / "ranking.jsonl")),)
-    chosen = recipe(files, tmp_path, train=data, dev=(), batch=4, null=0.0, selection_only=selection_only)
+    chosen = recipe(files, tmp_path, train=data, dev=(), batch=4, null=0.0, selection_only=True)
     found = groups(chosen, 6)
     assert len(found) == 24
     assert all(len({one.text for one in group.passages}) == len(group.passages) == 2 for group in found)

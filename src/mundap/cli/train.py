@@ -10,6 +10,7 @@ import click
 
 from mundap.cli import shared
 from mundap.errors import UsageError
+from mundap.records import Skipped
 
 _SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                     help="Any key of a recipe, such as batch=64 (repeatable).")  # fmt: skip
@@ -174,7 +175,7 @@ def reader(recipe: str | None, as_json: bool, selection_only: bool, **flags: Any
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @shared.JSON
-def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **options: Any) -> None:
+def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **options: Any) -> int:
     """Fit a reader's confidence, and the threshold below which it says nothing, on held-back questions.
 
     Each question is asked twice, once without the documents that have the answer. Printed figures are cross-fitted.
@@ -194,8 +195,14 @@ def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **
     if as_json:
         shared.print_json(found)
     else:
+        skipped = [Skipped(**one) for one in found["skipped"]]
+        shared.tell_skipped(skipped, len(skipped))
+        for line in found["notes"]:
+            shared.note(shared.clean(line))
         for name, value in found.items():
-            click.echo(f"{name.replace('_', ' ')}: {value}")
+            if name not in ("notes", "skipped"):
+                click.echo(f"{name.replace('_', ' ')}: {value}")
+    return 3 if found["skipped"] else 0
 
 
 def _settings(settings: Sequence[str]) -> dict[str, Any]:
@@ -216,6 +223,9 @@ def _tell(done: Any, as_json: bool) -> None:
     if as_json:
         shared.print_json(asdict(done))
         return
+    for label, reasons in done.left_out.items():
+        for reason, count in reasons.items():
+            shared.note(f"{shared.clean(label)}: {shared.count(count, 'row')} left out: {shared.clean(reason)}")
     kept = f"the mean of the last {done.averaged:,}" if done.averaged else f"{done.best_step:,}"
     click.echo(f"{done.model}: the best of {done.steps:,} steps is {kept} ({done.stopped})")
     for label, figures in done.figures.items():

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mundap.errors import MundapError
+from mundap.errors import MundapError, UsageError
 from mundap.evaluation import calibration
 from mundap.evaluation.answers import Counted, Outcome, Task, measure
-from mundap.models.folder import READER
+from mundap.models.folder import shipped
 from mundap.models.reader import Reader
 from mundap.reader.answers import FEATURES, confidence
 from mundap.records import Answer
@@ -23,11 +23,19 @@ def fit(task: Task, counted: Counted = lambda items, what, total: iter(items)) -
     Half of the cases are the questions as they are, half without the documents that have the answer. The figures come
     from cross-fitting: each question is judged by a curve that was fitted without it. A way of ranking that the task
     asks for is kept as well.
+
+    Raises:
+        UsageError: The reader is the one that comes with the package.
+        MundapError: There are too few questions.
     """
-    reader = Reader.from_pretrained(task.reader or READER)
+    if not task.reader or task.reader in shipped():
+        raise UsageError("the packaged reader stays as it is: copy its folder, and give that as --reader")
+    reader = Reader.from_pretrained(task.reader)
     reader.rank_by(task.ranking, task.retrieval_weight)
     found = measure(replace(task, removed=True, early=False), counted)
-    outcomes = [row for row in found.outcomes if row.confidence is not None]  # what was not read teaches nothing
+    outcomes = [row for row in found.outcomes if row.confidence is not None]
+    unread = len(found.outcomes) - len(outcomes)
+    found.doubt(unread, "questions were not read (a writing that the reader does not know?): they teach nothing")
     rows = [(number, row.features, row.em) for number, row in enumerate(outcomes)]
     rows += [(n, row.without.features, 0.0) for n, row in enumerate(outcomes) if row.without is not None]
     features, right = np.array([row[1] for row in rows], np.float64), np.array([row[2] for row in rows])
@@ -44,6 +52,7 @@ def fit(task: Task, counted: Counted = lambda items, what, total: iter(items)) -
     enough, stopped = _enough(outcomes, curve, threshold)
     replace(reader.config, confidence=curve, threshold=threshold, enough=enough).save(reader.folder)
     share, _ = calibration.coverage(sure, right)
+    there = np.array([number < len(outcomes) for number in range(len(rows))])
     return {
         "reader": str(reader.folder),
         "cases": len(rows),
@@ -53,6 +62,9 @@ def fit(task: Task, counted: Counted = lambda items, what, total: iter(items)) -
         "stopped_early": round(100 * stopped, 2),
         "ece": round(calibration.expected_error(sure, right), 4),
         "coverage_at_90_precision": round(100 * share, 2),
+        "auroc_against_removed": round(calibration.auroc(sure[there], sure[~there]), 4),
+        "notes": found.notes,
+        "skipped": [one.as_dict() for one in found.skipped],
     }
 
 

@@ -65,6 +65,7 @@ def export_reader(
         layout="pair" if loaded.layout == "pair" else "dpr",
         selection="null" if loaded.model.selection is None else "head",
         max_length=loaded.max_length,
+        **loaded.manner,
         scripts=scripts,
         source=source.name,
         license=license,

@@ -112,6 +112,7 @@ class ReaderConfig:
         question_length: The most tokens of a question.
         stride: Tokens that neighbouring windows of a long passage share.
         longest: The most tokens of an answer.
+        spans: Whether it can find answers; a reader that was trained on ranking alone only puts passages in order.
         ranking: How spans of different passages are compared, see `mundap.reader.answers`.
         retrieval_weight: How much the retrieval score counts in that.
         confidence: Of the logistic curve from scores to confidence: `bias` and a weight for each score.
@@ -131,6 +132,7 @@ class ReaderConfig:
     question_length: _Count = 64
     stride: _Tokens = 96
     longest: _Count = 30
+    spans: bool = True
     ranking: Literal["selection", "product"] = "product"
     retrieval_weight: float = 0.0
     confidence: dict[str, float] = field(default_factory=dict)

@@ -5,7 +5,8 @@ a file does not have are an error, never a warning.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,15 @@ class ReaderCheckpoint:
         tokenizer: A fast one.
         layout: How question and passage are joined, see `ReaderConfig`.
         max_length: The most tokens of a window.
+        manner: What else a reader of ours was trained with and is to be read with: the names and values of fields of
+            `ReaderConfig`.
     """
 
     model: ReaderNetwork
     tokenizer: Any
     layout: str = "dpr"
     max_length: int = _LENGTH
+    manner: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_reader(folder: Path) -> bool:
@@ -100,7 +104,9 @@ def open_reader(
         longest = _longest(loaded.network)
         if (folder / HEADS).is_file():
             _load_heads(model, checkpoint.read_weights(folder / HEADS), folder)
-            longest = min(longest, _trained_length(folder / HEADS))
+            manner = _trained_with(folder / HEADS)
+            longest = min(longest, manner.pop("max_length", _LENGTH))
+            return ReaderCheckpoint(model, loaded.tokenizer, "dpr", longest, manner)
         return ReaderCheckpoint(model, loaded.tokenizer, "dpr", longest)
     except ModelError:
         raise
@@ -114,12 +120,15 @@ def _longest(network: Any) -> int:
     return min(_LENGTH, checkpoint.positions(network.config))
 
 
-def _trained_length(path: Path) -> int:
-    """The length that a reader of ours was trained with."""
+def _trained_with(path: Path) -> dict[str, Any]:
+    """The lengths that a reader of ours was trained with, and whether it learnt spans."""
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
-        return int((file.metadata() or {}).get("max_length", _LENGTH))
+        facts = file.metadata() or {}
+    numbers = ("max_length", "question_length", "stride", "longest")
+    found: dict[str, Any] = {name: int(facts[name]) for name in numbers if name in facts}
+    return {**found, "spans": facts.get("spans", "1") != "0"}
 
 
 def _with_selection(loaded: ReaderCheckpoint) -> ReaderCheckpoint:
@@ -213,7 +222,8 @@ def write_reader(loaded: ReaderCheckpoint, folder: Path, layout: str = "mundap")
 
         model.network.save_pretrained(made)
         loaded.tokenizer.save_pretrained(made)
-        save_file(heads, str(made / HEADS), {"max_length": str(loaded.max_length)})
+        facts = {"max_length": loaded.max_length, **loaded.manner}
+        save_file(heads, str(made / HEADS), {name: str(int(value)) for name, value in facts.items()})
 
 
 def _write_dpr(loaded: ReaderCheckpoint, heads: dict[str, Any], folder: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mundap.errors import UsageError
+from mundap.errors import ModelError, UsageError
 from mundap.index.index import MAX_K, Index, Mode
 from mundap.models.folder import is_foreign
 from mundap.models.reader import Reader, Scored
@@ -119,7 +119,15 @@ def choose(reader: Reader, hits: Sequence[Hit], scored: Sequence[Sequence[Scored
     """All different answers in those of the passages that were read, the first ones or all, best first.
 
     None is surer than the one before it.
+
+    Raises:
+        ModelError: The reader cannot find answers.
     """
+    if not reader.config.spans:
+        raise ModelError(
+            f"{reader.folder} was trained to put passages in order (--selection-only) and finds no answers: use it as "
+            "the --reader of `mundap search --rerank`, or leave out --reader"
+        )
     texts = [hit.passage.text for hit in hits[: len(scored)]]
     answers: list[Answer] = []
     sure = 1.0

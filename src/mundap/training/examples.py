@@ -3,18 +3,23 @@
 import hashlib
 import json
 import os
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mundap.disk import write_atomic
 from mundap.errors import MundapError
 from mundap.questions import match_for
 from mundap.records import Context, Example, Skipped
 from mundap.text.answers import Mode
 from mundap.training import formats
 from mundap.training.recipe import DataSet
+
+Rows = Iterable[Example | Skipped]
 
 _LOOKED_AT = 200  # examples that tell how answers are to be looked for
 
@@ -25,18 +30,21 @@ class ExampleFile:
     Args:
         data: The file.
         scratch: Where a file that cannot be read by number (a JSON array, a compressed file) is rewritten.
+        rows: What is in a file that has no examples but can be read as such.
     """
 
-    def __init__(self, data: DataSet, scratch: Path) -> None:
+    def __init__(self, data: DataSet, scratch: Path, rows: Callable[[], Rows] | None = None) -> None:
         self.label = data.label
         self.weight = data.weight
-        self.dropped = 0
+        self.left_out: Counter[str] = Counter()  # rows, by what is wrong with them
+        self.answered = 0  # rows with an answer
         self._path = Path(data.path)
-        if formats.detect(data.path) not in ("dpr-jsonl", "tevatron") or _is_packed(self._path):
-            self._path = _as_lines(data, scratch)
+        if rows or formats.detect(data.path) not in ("dpr-jsonl", "tevatron") or _is_packed(self._path):
+            self._path = self._rewrite(data, scratch, rows or (lambda: formats.read_examples(data.path)))
         self._places = self._scan()
         if not len(self._places):
-            raise MundapError(f"{data.path}: no usable example in it. `mundap data check` says why.")
+            why = "".join(f": {reason} ({count:,} rows)" for reason, count in self.left_out.most_common(1))
+            raise MundapError(f"{data.path}: there is no example in it to train on{why or ': it is empty'}.")
         self.match: Mode = data.match if data.match != "auto" else self._suggested()
 
     def _suggested(self) -> Mode:
@@ -53,11 +61,29 @@ class ExampleFile:
                     if isinstance(found, Example):
                         places.append((start, len(line)))
                         answering.append(_fingerprints(found.positives[0]))
+                        self.answered += bool(found.question.answers)
                     else:
-                        self.dropped += 1
+                        self.left_out[found.reason] += 1
                 start += len(line)
         self.answering = np.array(answering, np.int64).reshape(-1, 2)  # which have the same passage, the same article
         return np.array(places, np.int64).reshape(-1, 2)
+
+    def _rewrite(self, data: DataSet, scratch: Path, rows: Callable[[], Rows]) -> Path:
+        """A file with an example a line, made once for what the file is now, and what was left out on the way."""
+        stamp = hashlib.sha256(f"{Path(data.path).resolve()} {_stamp(data.path)}".encode()).hexdigest()
+        path = scratch / f"{data.label}-{stamp[:8]}.jsonl"
+        known = path.with_suffix(".left-out.json")
+        if not path.exists():
+            with formats.writing(path, "dpr-jsonl") as write:
+                for found in rows():
+                    if isinstance(found, Example):
+                        write(found)
+                    else:
+                        self.left_out[found.reason] += 1
+                write_atomic(known, json.dumps(self.left_out).encode())
+        elif known.exists():
+            self.left_out.update(json.loads(known.read_text("utf-8")))
+        return path
 
     @cached_property
     def _file(self) -> Any:
@@ -100,17 +126,13 @@ def _is_packed(path: Path) -> bool:
         return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{"
 
 
-def rewritten(data: DataSet, scratch: Path) -> Path:
-    """Where a file is rewritten: two files may have the same name."""
-    whole = hashlib.sha256(str(Path(data.path).resolve()).encode()).hexdigest()
-    return scratch / f"{data.label}-{whole[:8]}.jsonl"
+def size_of(path: str) -> int:
+    """The bytes of a file, or of all files in a folder."""
+    return sum(size for _, size, _ in _stamp(path))
 
 
-def _as_lines(data: DataSet, scratch: Path) -> Path:
-    path = rewritten(data, scratch)
-    if not path.exists():
-        with formats.writing(path, "dpr-jsonl") as write:
-            for found in formats.read_examples(data.path):
-                if isinstance(found, Example):
-                    write(found)
-    return path
+def _stamp(path: str) -> list[tuple[str, int, int]]:
+    """Name, size and time of change of a file, or of each in a folder: other ones mean that it has other content."""
+    whole = Path(path)
+    files = sorted(one for one in whole.rglob("*") if one.is_file()) if whole.is_dir() else [whole]
+    return [(one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in files]

@@ -19,6 +19,7 @@ from mundap.disk import disk_errors, write_atomic
 from mundap.errors import MundapError, UsageError
 from mundap.training import checkpoints
 from mundap.training import recipe as recipes
+from mundap.training.examples import ExampleFile, size_of
 from mundap.training.log import Log
 from mundap.training.processes import Processes
 from mundap.training.recipe import Run
@@ -48,6 +49,8 @@ class Learner(Protocol):
     """What is trained, and how."""
 
     model: Any
+    files: list[ExampleFile]
+    """What it learns from."""
 
     @property
     def an_epoch(self) -> int:
@@ -98,6 +101,7 @@ class Trained:
         before: Dev figures of the start weights.
         figures: Dev figures of the kept weights.
         stopped: Why it ended.
+        left_out: For each training file how many of its rows were not used, and why.
         resumed: The step it went on from, if it did.
         seconds: Of this process.
     """
@@ -109,6 +113,7 @@ class Trained:
     before: dict[str, dict[str, float]] = field(default_factory=dict)
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
     stopped: str = ""
+    left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     resumed: int = 0
     seconds: float = 0.0
 
@@ -190,7 +195,8 @@ class _Loop:
         groups = _groups(self.model, recipe.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=recipe.rate, eps=1e-8, fused=True)
         self.scaler = torch.amp.GradScaler("cuda") if recipe.precision == "fp16" else None
-        self.done = Trained(str(self.out / "model"))
+        left_out = {one.label: dict(one.left_out.most_common()) for one in self.learner.files if one.left_out}
+        self.done = Trained(str(self.out / "model"), left_out=left_out)
         self.best = -math.inf
         self.stale = 0
         self.number = 0
@@ -202,9 +208,10 @@ class _Loop:
         return max(1, min(whole, self.recipe.steps) if self.recipe.steps else whole)
 
     def _same_recipe(self) -> None:
-        """A run goes on only with the recipe it began with; what does not change the result may differ."""
-        path = self.out / "recipe.toml"
+        """A run goes on only with the recipe and the data it began with; what does not change the result may differ."""
+        path, environment = self.out / "recipe.toml", self.out / "environment.json"
         text = recipes.dump(self.recipe)
+        sizes = [size_of(one.path) for one in self.recipe.train]
         if path.exists() and checkpoints.newest(self.out / "checkpoints"):
             changed = recipes.difference(path.read_text("utf-8"), self.recipe, free=("checkpoint", "out"))
             if changed:
@@ -212,6 +219,7 @@ class _Loop:
                     f"{self.out} holds a run with another recipe ({changed} is new). "
                     "Go on with the old recipe, or train into another folder."
                 )
+            self._same_data(sizes, environment)
         write_atomic(path, text.encode())
         facts = {
             "mundap": __version__,
@@ -220,8 +228,19 @@ class _Loop:
             "processes": self.processes.world,
             "device": str(self.processes.device),
             "git": _revision(),
+            "train_bytes": sizes,
         }
-        write_atomic(self.out / "environment.json", json.dumps(facts, indent=2).encode())
+        write_atomic(environment, json.dumps(facts, indent=2).encode())
+
+    def _same_data(self, sizes: list[int], environment: Path) -> None:
+        """What was told of the files when the run began must still be true."""
+        known = json.loads(environment.read_text("utf-8")) if environment.exists() else {}
+        for one, before, now in zip(self.recipe.train, known.get("train_bytes", sizes), sizes, strict=True):
+            if before != now:
+                raise MundapError(
+                    f"{one.path} has changed since the run in {self.out} began ({before:,} bytes, now {now:,}). "
+                    "Put the old file back, or train into another folder."
+                )
 
     def go(self) -> Trained:
         started = time.monotonic()
@@ -304,9 +323,12 @@ class _Loop:
         figures = self.learner.validate()
         self._note({"step": self.number, "dev": figures})
         value = self.processes.agree(self.learner.score(figures))
-        if value > self.best:
-            self.best, self.stale = value, 0
+        better = value > self.best
+        if value >= self.best:  # of weights that do as well, those that have seen more are kept
+            self.best = value
             self._keep(self.number)
+        if better:
+            self.stale = 0
         else:
             self.stale += 1
             if self.recipe.patience and self.stale >= self.recipe.patience:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mundap.errors import MundapError
 from mundap.models import checkpoint
 from mundap.models.folder import ReaderConfig
 from mundap.models.reader import Scored
@@ -46,7 +47,13 @@ class ReaderLearner:
     def __init__(self, recipe: ReaderRecipe, processes: Processes, scratch: Path) -> None:
         self._recipe = recipe
         self._processes = processes
-        sets = [example_file(one, scratch) for one in recipe.train]
+        self.files = [example_file(one, scratch) for one in recipe.train]
+        if not recipe.selection_only and not any(file.answered for file in self.files):
+            names = ", ".join(one.path for one in recipe.train)
+            raise MundapError(
+                f"{names}: no example has an answer, so there are no spans to learn. Train a reranker with "
+                "--selection-only, or give examples with answers."
+            )
         self._dev = {
             file.label: dev_questions(file, recipe.dev_limit, recipe.passages)
             for file in (example_file(one, scratch) for one in recipe.dev)
@@ -54,7 +61,8 @@ class ReaderLearner:
         torch.manual_seed(recipe.seed)  # new heads start from chance
         self._loaded = open_reader(Path(recipe.start), attention=None, fresh=True)
         longest = min(recipe.passage_length, checkpoint.positions(self._loaded.model.network.config))
-        self._loaded = replace(self._loaded, max_length=longest)
+        manner = {name: getattr(recipe, name) for name in ("question_length", "stride", "longest")}
+        self._loaded = replace(self._loaded, max_length=longest, manner={**manner, "spans": not recipe.selection_only})
         self.reader = self.model = _prepared(self._loaded.model, recipe)
         tokenizer = self._loaded.tokenizer
         self._pad = int(tokenizer.pad_token_id or 0)
@@ -64,13 +72,11 @@ class ReaderLearner:
         self.config = ReaderConfig(
             name="training",
             max_length=longest,
-            question_length=recipe.question_length,
-            stride=recipe.stride,
-            longest=recipe.longest,
+            **manner,
             ranking="selection",
         )
         self._windows = Windows(raw, self.config)
-        self._batches = ReaderBatches(sets, recipe, self._windows, processes.rank, processes.world)
+        self._batches = ReaderBatches(self.files, recipe, self._windows, processes.rank, processes.world)
         self._teacher = Teacher(recipe.teacher) if recipe.teacher else None
 
     @property

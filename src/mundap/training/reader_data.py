@@ -2,19 +2,18 @@
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from mundap import questions
 from mundap.documents.files import open_file
-from mundap.evaluation.runs import read_run
+from mundap.evaluation.runs import Faults, read_run
 from mundap.models.windows import Window, Windows
-from mundap.records import Context, Example, Question
+from mundap.records import Context, Example, Question, Skipped
 from mundap.text.answers import Mode, find_answers, has_answer
-from mundap.training import formats
-from mundap.training.examples import ExampleFile, rewritten
+from mundap.training.examples import ExampleFile
 from mundap.training.recipe import DataSet, ReaderRecipe
 from mundap.training.stream import Stream
 
@@ -26,31 +25,36 @@ def example_file(data: DataSet, scratch: Path) -> ExampleFile:
     head = b"" if Path(data.path).is_dir() else open_file(data.path).head()
     if b'"positive_ctxs"' in head or b'"positive_passages"' in head or head[:1] not in (b"{", b"["):
         return ExampleFile(data, scratch)
-    path = rewritten(data, scratch)
-    if not path.exists():
-        with formats.writing(path, "dpr-jsonl") as write:
-            for found in _examples(data.path, head, data.match):
-                write(found)
-    return ExampleFile(replace(data, path=str(path), name=data.label), scratch)
+    return ExampleFile(data, scratch, lambda: _examples(data.path, head, data.match))
 
 
-def _examples(path: str, head: bytes, wanted: str) -> Iterator[Example]:
+def _examples(path: str, head: bytes, wanted: str) -> Iterator[Example | Skipped]:
     if b'"ctxs"' in head or b'"contexts"' in head:
-        for result in read_run(path):
+        faults = Faults()
+        for result in read_run(path, faults):
             right: list[Context] = []
             wrong: list[Context] = []
-            for context in result.contexts:
+            texts = [context for context in result.contexts if context.text.strip()]
+            for context in texts:
                 answers = result.question.answers
                 told = has_answer(context.text, answers, questions.match_for(answers) if wanted == "auto" else wanted)  # type: ignore[arg-type]
                 (right if told else wrong).append(context)
             if right:
                 yield Example(result.question, tuple(right), tuple(wrong))
+            else:
+                why = "no passage of the question has the answer" if texts else "the passages have no text"
+                yield Skipped(result.question.id, why)
+        yield from faults.skipped
         return
     for question in questions.read(path):
-        if isinstance(question, Question):
-            gold = tuple(one for one in question.gold if one.text.strip())
-            if gold:
-                yield Example(Question(question.id, question.text, question.answers), gold)
+        if isinstance(question, Skipped):
+            yield question
+            continue
+        gold = tuple(one for one in question.gold if one.text.strip())
+        if gold:
+            yield Example(Question(question.id, question.text, question.answers), gold)
+        else:
+            yield Skipped(question.id, "a question without a passage: `mundap data make` finds some in an index")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,11 @@ class Retriever:
     def __init__(self, recipe: Recipe, processes: Processes, scratch: Path) -> None:
         self._recipe = recipe
         self._processes = processes
-        self._sets = [ExampleFile(one, scratch) for one in recipe.train]
+        self.files = [ExampleFile(one, scratch) for one in recipe.train]
         self._dev = [dev_set(ExampleFile(one, scratch), recipe.dev_limit) for one in recipe.dev]
         self.model, tokenizer = towers.build(recipe)
         self._tokens = Tokens(tokenizer, recipe)
-        self._batches = Batches(self._sets, recipe, self._tokens, processes.rank, processes.world)
+        self._batches = Batches(self.files, recipe, self._tokens, processes.rank, processes.world)
         self._step = Step(self.model, recipe, processes, self._tokens.pad)
 
     @property

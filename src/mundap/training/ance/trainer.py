@@ -78,7 +78,7 @@ class _Ance(Retriever):
             self._generation = None
             self._damaged.add(wanted)
         drawn = (self._generation, self._corpus) if self._generation else None
-        return _AnceBatches(self._sets, self._ance, self._tokens, self._processes, drawn)
+        return _AnceBatches(self.files, self._ance, self._tokens, self._processes, drawn)
 
     def _same_everywhere(self) -> bool:
         """Whether all processes have the whole generation, of the same state of the index, and made for this run."""
@@ -91,7 +91,7 @@ class _Ance(Retriever):
         """Why the generation cannot be trained with, if so."""
         if self._generation is None:
             return "they are damaged"
-        ours, theirs = manner(self._ance, self._sets), self._generation.manner
+        ours, theirs = manner(self._ance, self.files), self._generation.manner
         other = [f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
         return f"the inferencer's recipe has {'; '.join(other)}" if other else ""
 
@@ -145,7 +145,7 @@ class _Ance(Retriever):
     def _inferencer(self, current: bool) -> Inferencer:
         """An inferencer in this process; for the current weights it uses the trainer's own model."""
         model = (self.model, self._tokens) if current else None
-        return Inferencer(self._ance, self._sets, self._meeting, self._processes.device, model)
+        return Inferencer(self._ance, self.files, self._meeting, self._processes.device, model)
 
     def backward(self, batch: Batch, scale: float) -> Seen:
         """As ever; and how old the negatives were."""
