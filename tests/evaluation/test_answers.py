@@ -137,6 +137,13 @@ SHAPES = {
     "lines": as_lines({"id": name, "prediction": text} for name, text in GIVEN.items()),
     "lines with qid": as_lines({"qid": name, "answer": text} for name, text in GIVEN.items()),
     "lines by question": as_lines({"question": texts(name), "answer": text} for name, text in GIVEN.items()),
+    "lines with gold answers": as_lines(
+        {"id": name, "answers": ASKED[name], "prediction": text} for name, text in GIVEN.items()
+    ),
+    "mundap ask --json": as_lines(
+        {"question": texts(name), "answers": [{"text": text, "confidence": 0.5}], "no_answer": False, "guess": None}
+        for name, text in GIVEN.items()
+    ),
     "dpr's reader": json.dumps(
         [
             {
@@ -176,6 +183,42 @@ def test_a_single_row_of_json_lines(tmp_path):
         assert read_predictions(tmp_path / "preds") == {"q4": "a dog"}
 
 
+@pytest.mark.parametrize(
+    "gold", [["Jan Kowalski"], [{"text": "Jan Kowalski", "answer_start": 0}], {"text": ["Jan Kowalski"]}]
+)
+def test_gold_answers_in_a_row_are_never_its_prediction(tmp_path, gold):
+    (tmp_path / "preds").write_text(json.dumps([{"id": "a", "prediction": "WRONG", "answers": gold}]))
+    assert read_predictions(tmp_path / "preds") == {"a": "WRONG"}
+    (tmp_path / "preds").write_text(json.dumps([{"id": "a", "answers": gold}]))
+    with pytest.raises(MundapError, match="row 1 has no predicted answer"):
+        read_predictions(tmp_path / "preds")
+
+
+def test_ask_without_an_answer_predicts_nothing(tmp_path):
+    (tmp_path / "preds").write_text(json.dumps({"question": "who?", "answers": [], "no_answer": True, "guess": None}))
+    assert read_predictions(tmp_path / "preds") == {"who?": ""}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"id": "a", "answer": 5}, {"id": "b", "prediction_text": null}, {"id": "c", "text": 2.5}]',
+        '{"id": "a", "answer": 5}\n{"id": "b", "prediction": null, "answer": "gold"}\n{"id": "c", "text": 2.5}\n',
+        '{"a": 5, "b": null, "c": [{"text": 2.5}]}',
+        '{"a": 5,\n "b": null,\n "c": 2.5}',
+    ],
+)
+def test_a_number_is_its_text_and_null_is_no_prediction(tmp_path, content):
+    (tmp_path / "preds").write_text(content)
+    assert read_predictions(tmp_path / "preds") == {"a": "5", "c": "2.5"}
+
+
+def test_predictions_that_are_all_null_are_none(tmp_path):
+    (tmp_path / "preds").write_text('{"id": "a", "prediction_text": null}\n')
+    with pytest.raises(MundapError, match="no prediction in it"):
+        read_predictions(tmp_path / "preds")
+
+
 def test_a_missing_prediction_counts_as_wrong_and_is_said(data, tmp_path):
     few = {name: text for name, text in GIVEN.items() if name in ("q1", "q3")} | {"other": "x"}
     (tmp_path / "preds").write_text(json.dumps(few))
@@ -206,7 +249,8 @@ def test_questions_marked_as_unanswerable_are_left_out(tmp_path):
     [
         ('{"nope": "x", "nor this": "y"}', "Are the ids the same"),
         ("[]", "no prediction in it"),
-        ('{"q1": ', "preds"),
+        ('{"q1": "x", ', "preds: not valid JSON (Expecting"),
+        (b'{"q1":\n "\xff"}', "preds: not UTF-8"),
         ("[1, 2]", "row 1 has no predicted answer"),
         ('[{"id": "q1", "output": "palme d\'or"}]', "row 1"),  # an unknown field: not the same as an empty answer
         (None, "preds"),
@@ -214,7 +258,7 @@ def test_questions_marked_as_unanswerable_are_left_out(tmp_path):
 )
 def test_predictions_that_cannot_be_scored(data, tmp_path, content, message):
     if content is not None:
-        (tmp_path / "preds").write_text(content)
+        (tmp_path / "preds").write_bytes(content if isinstance(content, bytes) else content.encode())
     code, out, err = mundap("evaluate", "answers", "--data", data, "--predictions", tmp_path / "preds", "--json")
     assert (code, out) == (1, "")
     assert message in err
