@@ -441,6 +441,8 @@ def test_a_writing_that_the_reader_does_not_know_counts_as_wrong_as_ask_says_not
     reader = make_reader(tmp_path / "r", scripts="latin")
     found = measure(Task(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader))).as_dict()
     assert found["exact_match"] == 50.0
+    assert set(found["exact_match_by_passages"].values()) == {50.0}
+    assert set(found["oracle"].values()) == {100.0}  # which is about what was found, whoever can read it
     assert found["notes"] == ["1 questions are in a writing that the reader does not know: they count as wrong"]
 
 

@@ -96,7 +96,7 @@ class Outcome:
         confidence: From 0 to 1; None if nothing was read, as of a prediction file.
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
-        oracle: By number of passages read, whether one of them has the answer.
+        oracle: By number of passages found, whether one of them has the answer, be they read or not.
         without: The best answer when no document with the answer was to be had.
         first: Of the question as it is and without those documents, the best answer of the first few passages.
     """
@@ -263,6 +263,7 @@ class _Plan:
         match: How its answers are looked for.
         hits: What was found, best first.
         right: Which of those have the answer.
+        known: Whether the reader knows the writing of the question; if not, nothing is read, as in `mundap ask`.
         deepest: How many are read.
         others: Those found when no document with the answer is to be had; as many are read.
     """
@@ -271,11 +272,14 @@ class _Plan:
     match: Mode
     hits: list[Hit]
     right: list[bool]
+    known: bool
     deepest: int
     others: list[int]
 
     @property
     def needed(self) -> list[int]:
+        if not self.known:
+            return []
         return sorted({*range(min(self.deepest, len(self.hits))), *self.others[: self.deepest]})
 
     def texts(self) -> list[tuple[str, str]]:
@@ -311,21 +315,15 @@ class _Reading:
                 yield self._outcome(plan, dict(zip(plan.needed, scored, strict=True)))
 
     def _plan(self, question: Question, hits: list[Hit]) -> _Plan:
-        if is_foreign(question.text, self._reader.config.scripts):  # `mundap ask` reads nothing then
-            self._foreign += 1
-            hits = []
-        elif not hits:
-            self._without += 1
+        known = not is_foreign(question.text, self._reader.config.scripts)
+        self._foreign += not known
+        self._without += known and not hits
         match = self._rule(question)
         right = [has_answer(hit.passage.text, question.answers, match) for hit in hits]
         gone = {hit.passage.document for hit, has in zip(hits, right, strict=True) if has}
         kept = [number for number, hit in enumerate(hits) if hit.passage.document not in gone]
         others = kept[: found_for(self._cuts[-1])] if self._task.removed else []
-        return _Plan(question, match, hits, right, self._cuts[-1], others)
-
-    def _nothing(self) -> tuple[dict[int, float], dict[int, bool]]:
-        cuts = self._cuts if self._open else ()
-        return dict.fromkeys(cuts, 0.0), dict.fromkeys(cuts, False)
+        return _Plan(question, match, hits, right, known, self._cuts[-1], others)
 
     def _passages(self, asked: Sequence[Question]) -> Iterator[tuple[Question, list[Hit]]]:
         # Enough for as many again when those with the answer are taken away.
@@ -351,8 +349,10 @@ class _Reading:
 
     def _outcome(self, plan: _Plan, read: Mapping[int, list[Scored]]) -> Outcome:
         question, hits, match = plan.question, plan.hits, plan.match
-        if not hits:
-            return Outcome(question, "", 0.0, 0.0, match, None, (), *self._nothing())
+        cuts = self._cuts if self._open else ()
+        oracle = {k: any(plan.right[:k]) for k in cuts}
+        if not plan.needed:
+            return Outcome(question, "", 0.0, 0.0, match, None, (), dict.fromkeys(cuts, 0.0), oracle)
 
         def best(numbers: Sequence[int], k: int) -> Answer | None:
             found = settle(
@@ -369,7 +369,7 @@ class _Reading:
             return found[0] if found else None
 
         by_cut, answer = {}, None
-        for k in self._cuts if self._open else (1,):
+        for k in cuts or (1,):
             answer = best(range(min(found_for(k), len(hits))), k)
             by_cut[k] = judge(answer.text if answer else "", question.answers, match)[0]
         text = answer.text if answer else ""
@@ -383,7 +383,7 @@ class _Reading:
             answer.confidence if answer else 0.0,
             answer.features if answer else (0.0,) * 3,
             by_cut if self._open else {},
-            {k: any(plan.right[:k]) for k in self._cuts} if self._open else {},
+            oracle,
             best(plan.others, plan.deepest) if plan.others else None,
             (first(range(min(found_for(plan.deepest), len(hits)))), first(plan.others) if plan.others else None),
         )
