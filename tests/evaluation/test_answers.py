@@ -137,6 +137,13 @@ SHAPES = {
     "lines": as_lines({"id": name, "prediction": text} for name, text in GIVEN.items()),
     "lines with qid": as_lines({"qid": name, "answer": text} for name, text in GIVEN.items()),
     "lines by question": as_lines({"question": texts(name), "answer": text} for name, text in GIVEN.items()),
+    "lines with gold answers": as_lines(
+        {"id": name, "answers": ASKED[name], "prediction": text} for name, text in GIVEN.items()
+    ),
+    "mundap ask --json": as_lines(
+        {"question": texts(name), "answers": [{"text": text, "confidence": 0.5}], "no_answer": False, "guess": None}
+        for name, text in GIVEN.items()
+    ),
     "dpr's reader": json.dumps(
         [
             {
@@ -176,6 +183,83 @@ def test_a_single_row_of_json_lines(tmp_path):
         assert read_predictions(tmp_path / "preds") == {"q4": "a dog"}
 
 
+@pytest.mark.parametrize(
+    "gold", [["Jan Kowalski"], [{"text": "Jan Kowalski", "answer_start": 0}], {"text": ["Jan Kowalski"]}]
+)
+def test_gold_answers_in_a_row_are_never_its_prediction(tmp_path, gold):
+    (tmp_path / "preds").write_text(json.dumps([{"id": "a", "prediction": "WRONG", "answers": gold}]))
+    assert read_predictions(tmp_path / "preds") == {"a": "WRONG"}
+    (tmp_path / "preds").write_text(json.dumps([{"id": "a", "answers": gold}]))
+    with pytest.raises(MundapError, match="row 1 has no predicted answer"):
+        read_predictions(tmp_path / "preds")
+
+
+def test_ask_without_an_answer_predicts_nothing(tmp_path):
+    (tmp_path / "preds").write_text(json.dumps({"question": "who?", "answers": [], "no_answer": True, "guess": None}))
+    assert read_predictions(tmp_path / "preds") == {"who?": ""}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"id": "a", "answer": 5}, {"id": "b", "prediction_text": null}, {"id": "c", "text": 2.5}]',
+        '{"id": "a", "answer": 5}\n{"id": "b", "prediction": null, "answer": "gold"}\n{"id": "c", "text": 2.5}\n',
+        '{"a": 5, "b": null, "c": [{"text": 2.5}]}',
+        '{"a": 5,\n "b": null,\n "c": 2.5}',
+    ],
+)
+def test_a_number_is_its_text_and_null_is_no_prediction(tmp_path, content):
+    (tmp_path / "preds").write_text(content)
+    assert read_predictions(tmp_path / "preds") == {"a": "5", "c": "2.5"}
+
+
+def test_predictions_that_are_all_null_are_none(tmp_path):
+    (tmp_path / "preds").write_text('{"id": "a", "prediction_text": null}\n')
+    with pytest.raises(MundapError, match="no prediction in it"):
+        read_predictions(tmp_path / "preds")
+
+
+def repeated_file(path, *names):
+    """Questions about a king, a lord and so on, whose ids may come twice, or not at all."""
+    kinds = ("king", "lord", "villain")
+    rows = [
+        {
+            "question": f"who, the {kind}?",
+            "answers": [{"text": kind, "answer_start": 2}],
+            **({"id": name} if name else {}),
+        }
+        for name, kind in zip(names, kinds, strict=False)
+    ]
+    paragraphs = [{"context": f"a {kind} is here", "qas": [row]} for kind, row in zip(kinds, rows, strict=False)]
+    path.write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
+    return str(path)
+
+
+def test_an_id_that_comes_twice_has_one_prediction_for_both(tmp_path):
+    data = repeated_file(tmp_path / "q.json", "x", "x", "y")
+    (tmp_path / "preds").write_text('{"x": "king", "y": "villain"}')
+    found = measure(Task(data, predictions=str(tmp_path / "preds")))
+    assert [(row.text, row.em) for row in found.outcomes] == [("king", 1.0), ("king", 0.0), ("villain", 1.0)]
+    assert found.notes == []
+    # An id that only looks like the second of two is another one.
+    data = repeated_file(tmp_path / "q.json", "x", "x#2", "y")
+    found = measure(Task(data, predictions=str(tmp_path / "preds")))
+    assert [row.text for row in found.outcomes] == ["king", "", "villain"]
+
+
+@pytest.mark.parametrize(
+    ("names", "written"), [(("x", "x", "y"), ["x", "x#2", "y"]), ((None, None, None), ["0", "1", "2"])]
+)
+def test_what_is_written_is_scored_as_it_was_read(tiny_reader, tmp_path, names, written):
+    data = repeated_file(tmp_path / "q.json", *names)
+    found = measure(Task(data, reader=str(tiny_reader), out=str(tmp_path / "preds")))
+    assert list(json.loads((tmp_path / "preds").read_text())) == written
+    assert figures(found) == (100.0, 100.0)
+    for limit in (None, 2):
+        again = measure(Task(data, predictions=str(tmp_path / "preds"), limit=limit))
+        assert (figures(again), again.notes) == ((100.0, 100.0), [])
+
+
 def test_a_missing_prediction_counts_as_wrong_and_is_said(data, tmp_path):
     few = {name: text for name, text in GIVEN.items() if name in ("q1", "q3")} | {"other": "x"}
     (tmp_path / "preds").write_text(json.dumps(few))
@@ -206,7 +290,8 @@ def test_questions_marked_as_unanswerable_are_left_out(tmp_path):
     [
         ('{"nope": "x", "nor this": "y"}', "Are the ids the same"),
         ("[]", "no prediction in it"),
-        ('{"q1": ', "preds"),
+        ('{"q1": "x", ', "preds: not valid JSON (Expecting"),
+        (b'{"q1":\n "\xff"}', "preds: not UTF-8"),
         ("[1, 2]", "row 1 has no predicted answer"),
         ('[{"id": "q1", "output": "palme d\'or"}]', "row 1"),  # an unknown field: not the same as an empty answer
         (None, "preds"),
@@ -214,7 +299,7 @@ def test_questions_marked_as_unanswerable_are_left_out(tmp_path):
 )
 def test_predictions_that_cannot_be_scored(data, tmp_path, content, message):
     if content is not None:
-        (tmp_path / "preds").write_text(content)
+        (tmp_path / "preds").write_bytes(content if isinstance(content, bytes) else content.encode())
     code, out, err = mundap("evaluate", "answers", "--data", data, "--predictions", tmp_path / "preds", "--json")
     assert (code, out) == (1, "")
     assert message in err
@@ -317,6 +402,56 @@ def test_passages_of_a_run_are_read_and_the_oracle_is_what_could_be_reached(tiny
     assert "oracle by passages read: 2: 100.0" in out
 
 
+KING = {"question": "who?", "answers": ["king"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("q1 Q0 d1 1 9.5 bm25\n", "a TREC run names passages only"),
+        ("Dear reader, this is a letter.\n", "not DPR's json"),
+        (json.dumps([{"question": "where?", "answers": ["x"], "ctxs": []}]), "none of the questions is in it"),
+        (json.dumps([KING]), "run#1: not a result"),
+        (as_lines([KING]), "run#1: not a result"),
+        ('{"question": "who?", "ctxs"\n', "run:1: not JSON"),
+    ],
+)
+def test_what_is_no_run_to_read_is_said(tiny_reader, tmp_path, content, message):
+    (tmp_path / "q.jsonl").write_text(as_lines([KING]))
+    (tmp_path / "run").write_text(content)
+    with pytest.raises(MundapError, match=re.escape(message)):
+        measure(Task(str(tmp_path / "q.jsonl"), run=str(tmp_path / "run"), reader=str(tiny_reader)))
+
+
+def test_passages_of_a_run_without_a_text_are_left_out_and_said(tiny_reader, tmp_path):
+    (tmp_path / "q.jsonl").write_text(as_lines([KING, {**KING, "question": "who else?"}]))
+    contexts = [{"docid": "1", "score": 2.0}, {"docid": "2", "text": "music for a king", "score": 1.0}]
+    rows = {
+        "0": {**KING, "contexts": contexts},
+        "1": {**KING, "question": "who else?", "contexts": contexts[:1]},
+        "2": {**KING, "question": "not asked", "contexts": contexts[:1]},
+    }
+    (tmp_path / "run.json").write_text(json.dumps(rows))
+    task = Task(str(tmp_path / "q.jsonl"), run=str(tmp_path / "run.json"), reader=str(tiny_reader), cuts=(1,))
+    found = measure(task)
+    assert [(row.text, row.oracle) for row in found.outcomes] == [("king", {1: True}), ("", {1: False})]
+    assert found.notes == [
+        "2 passages of run.json have no text: they are left out",
+        "1 questions have no passage to read: they count as wrong",
+    ]
+
+
+def test_rows_of_a_run_that_cannot_be_read_are_skipped_and_said(tiny_reader, tmp_path):
+    (tmp_path / "q.jsonl").write_text(as_lines([KING]))
+    good = {**KING, "ctxs": [{"id": "2", "text": "music for a king"}]}
+    (tmp_path / "run.jsonl").write_text(as_lines([good, KING]) + "{broken\n")
+    given = ("evaluate", "answers", "-q", tmp_path / "q.jsonl", "--run", tmp_path / "run.jsonl")
+    code, out, _ = mundap(*given, "--reader", tiny_reader, "--json")
+    facts = json.loads(out)
+    assert (code, facts["exact_match"], facts["skipped_count"]) == (3, 100.0, 2)
+    assert facts["skipped"][0]["reason"].startswith("not a result")
+
+
 def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
     """Right where a villain is to be had; without his passage a lord is the best there is, and he is wrong."""
     reader = make_reader(tmp_path / "reader")
@@ -400,6 +535,8 @@ def test_a_writing_that_the_reader_does_not_know_counts_as_wrong_as_ask_says_not
     reader = make_reader(tmp_path / "r", scripts="latin")
     found = measure(Task(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader))).as_dict()
     assert found["exact_match"] == 50.0
+    assert set(found["exact_match_by_passages"].values()) == {50.0}
+    assert set(found["oracle"].values()) == {100.0}  # which is about what was found, whoever can read it
     assert found["notes"] == ["1 questions are in a writing that the reader does not know: they count as wrong"]
 
 

@@ -1,11 +1,13 @@
 import gzip
 import json
+import time
 
 import pytest
 
 from mundap.errors import MundapError
 from mundap.questions import choose_match, read, read_all
 from mundap.questions.beir import read_qrels
+from mundap.questions.objects import is_row
 from mundap.records import Context, Question, Skipped
 
 
@@ -95,6 +97,40 @@ def test_squad_korquad_and_tydi(tmp_path):
         gold = (Context(title="Super Bowl", text="The Broncos won in 2016."),)
         assert questions == [Question("a", "Who won?", ("Broncos", "The Broncos"), gold, 4)]
         assert [one.reason for one in skipped] == ["marked as unanswerable"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"creator": 'AI Hub, "MRC"', "version": 1},
+        {"version": None, "a": True, "b": -1.5e3, "data": "of 2018", "note": "{[,:]}\\n"},
+        {"version": "x" * 100},
+    ],
+)
+@pytest.mark.parametrize("blank", [(",", ":"), (", ", ": ")])
+def test_squad_on_one_line_with_other_members_first(tmp_path, first, blank):
+    for end in ("", "\n"):
+        text = json.dumps(first, separators=blank)[:-1] + blank[0] + json.dumps({"data": SQUAD["data"]})[1:]
+        questions, _ = read_all(put(tmp_path, "ai.json", text + end))
+        assert [question.id for question in questions] == ["a"]
+
+
+@pytest.mark.parametrize("part", [b'"a":1,', b'"', b"\\", b'"a":"\\"', b'"data" : ', b" ", b'"a":', b"1", b'"",'])
+def test_a_long_line_of_anything_is_told_at_once(part):
+    started = time.process_time()
+    assert is_row(b"{" + part * (10_000_000 // len(part)))
+    assert time.process_time() - started < 5
+
+
+def test_questions_of_squad_without_ids_have_their_positions(tmp_path):
+    def article(*names):
+        qas = [{"question": f"who {name}?", "answers": [], **({"id": name} if name else {})} for name in names]
+        return {"title": "T", "paragraphs": [{"context": "c", "qas": [one]} for one in qas]}
+
+    data = {"data": [article("", None, "x"), {"title": "none", "paragraphs": []}, article("", "")]}
+    questions, skipped = read_all(put(tmp_path, "a.json", json.dumps(data)))
+    assert [question.id for question in questions] == ["0", "1", "x", "3", "4"]
+    assert skipped == []
 
 
 def test_triviaqa_and_webquestions(tmp_path):

@@ -156,7 +156,7 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
     """Measure answers: exact match and F1 in percent, as SQuAD defines them (KorQuAD's for Korean).
 
     With -i (or the index here) questions are asked as `mundap ask` does; the oracle is how many have the answer among
-    the passages read, the most a reader could reach.
+    the passages found, the most a reader could reach.
 
     \b
     Examples:

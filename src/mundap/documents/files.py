@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import json
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -156,6 +157,10 @@ def explain(error: BaseException) -> str:
         return "no such file"
     if isinstance(error, OSError) and error.errno is not None:
         return error.strerror or str(error)
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON ({error})"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
     return f"corrupt or truncated compressed data ({error})"
 
 

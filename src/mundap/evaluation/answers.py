@@ -14,7 +14,7 @@ from mundap.disk import apart, disk_errors, json_bytes, replacing
 from mundap.errors import MundapError, UsageError
 from mundap.evaluation import calibration
 from mundap.evaluation.predictions import plain, read_predictions
-from mundap.evaluation.runs import read_run
+from mundap.evaluation.runs import Faults, is_trec, read_run
 from mundap.index.index import Index
 from mundap.models.folder import READER, is_foreign
 from mundap.models.reader import Reader, Scored
@@ -96,7 +96,7 @@ class Outcome:
         confidence: From 0 to 1; None if nothing was read, as of a prediction file.
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
-        oracle: By number of passages read, whether one of them has the answer.
+        oracle: By number of passages found, whether one of them has the answer, be they read or not.
         without: The best answer when no document with the answer was to be had.
         first: Of the question as it is and without those documents, the best answer of the first few passages.
     """
@@ -211,7 +211,8 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
         task: What to measure.
         counted: Shows progress.
     """
-    everything, skipped = _questions.read_all(task.questions, task.form)
+    told, skipped = _questions.read_all(task.questions, task.form, distinct=False)
+    everything = [question for question in _questions.unique(told) if isinstance(question, Question)]
     asked = [question for question in everything if question.answers]
     if not asked:
         raise MundapError(f"{task.questions}: no question in it has an answer")
@@ -221,7 +222,8 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
     asked = _questions.sample(asked, task.limit, task.seed)
     rule = _rule(task)
     if task.predictions:
-        _score(asked, task.predictions, found, rule)
+        names = {question.id: before.id for question, before in zip(everything, told, strict=True)}
+        _score(asked, names, task.predictions, found, rule)
     else:
         _Reading(task, found, rule).all(asked, counted)
     if task.out:
@@ -240,11 +242,14 @@ def _rule(task: Task) -> Rule:
     return lambda question: _questions.match_of(question, match)
 
 
-def _score(asked: Sequence[Question], path: str, found: Measured, rule: Rule) -> None:
+def _score(asked: Sequence[Question], names: Mapping[str, str], path: str, found: Measured, rule: Rule) -> None:
+    """Score a file of predictions; `names` has the ids as the questions' file has them."""
     known = read_predictions(path)
     missing = 0
     for question in asked:
-        text = known.get(question.id, known.get(plain(question.text)))
+        # An id that comes twice has been told apart, as in what we write; others have one prediction for both.
+        possible = (question.id, names[question.id], plain(question.text))
+        text = next((known[name] for name in possible if name in known), None)
         missing += text is None
         match = rule(question)
         em, overlap = judge(text or "", question.answers, match) if text is not None else (0.0, 0.0)
@@ -263,6 +268,7 @@ class _Plan:
         match: How its answers are looked for.
         hits: What was found, best first.
         right: Which of those have the answer.
+        known: Whether the reader knows the writing of the question; if not, nothing is read, as in `mundap ask`.
         deepest: How many are read.
         others: Those found when no document with the answer is to be had; as many are read.
     """
@@ -271,11 +277,14 @@ class _Plan:
     match: Mode
     hits: list[Hit]
     right: list[bool]
+    known: bool
     deepest: int
     others: list[int]
 
     @property
     def needed(self) -> list[int]:
+        if not self.known:
+            return []
         return sorted({*range(min(self.deepest, len(self.hits))), *self.others[: self.deepest]})
 
     def texts(self) -> list[tuple[str, str]]:
@@ -295,8 +304,11 @@ class _Reading:
         self._cuts = tuple(sorted(set(task.cuts or CUTS)))
         self._open = bool(task.index or task.run)
         self._without = self._foreign = 0
+        self._given: dict[str, list[Context]] = {}
 
     def all(self, asked: Sequence[Question], counted: Counted) -> None:
+        if self._task.run:
+            self._given = self._contexts(self._task.run, {plain(question.text) for question in asked})
         self._found.outcomes += counted(self._outcomes(asked), "reading", len(asked))
         self._found.doubt(self._without, "questions have no passage to read: they count as wrong")
         self._found.doubt(
@@ -311,28 +323,22 @@ class _Reading:
                 yield self._outcome(plan, dict(zip(plan.needed, scored, strict=True)))
 
     def _plan(self, question: Question, hits: list[Hit]) -> _Plan:
-        if is_foreign(question.text, self._reader.config.scripts):  # `mundap ask` reads nothing then
-            self._foreign += 1
-            hits = []
-        elif not hits:
-            self._without += 1
+        known = not is_foreign(question.text, self._reader.config.scripts)
+        self._foreign += not known
+        self._without += known and not hits
         match = self._rule(question)
         right = [has_answer(hit.passage.text, question.answers, match) for hit in hits]
         gone = {hit.passage.document for hit, has in zip(hits, right, strict=True) if has}
         kept = [number for number, hit in enumerate(hits) if hit.passage.document not in gone]
         others = kept[: found_for(self._cuts[-1])] if self._task.removed else []
-        return _Plan(question, match, hits, right, self._cuts[-1], others)
-
-    def _nothing(self) -> tuple[dict[int, float], dict[int, bool]]:
-        cuts = self._cuts if self._open else ()
-        return dict.fromkeys(cuts, 0.0), dict.fromkeys(cuts, False)
+        return _Plan(question, match, hits, right, known, self._cuts[-1], others)
 
     def _passages(self, asked: Sequence[Question]) -> Iterator[tuple[Question, list[Hit]]]:
         # Enough for as many again when those with the answer are taken away.
         size = found_for(self._cuts[-1]) * (3 if self._task.removed else 1)
         if self._task.run:
             for question in asked:
-                contexts = self._known.get(plain(question.text), ())
+                contexts = self._given.get(plain(question.text), [])
                 yield question, [_as_hit(one, place) for place, one in enumerate(contexts[:size], 1)]
         elif self._task.index:
             found = self._index.search_batch([question.text for question in asked], size, self._task.mode)
@@ -345,14 +351,32 @@ class _Reading:
     def _index(self) -> Index:
         return Index(self._task.index)
 
-    @cached_property
-    def _known(self) -> dict[str, tuple[Context, ...]]:
-        return {plain(result.question.text): result.contexts for result in read_run(str(self._task.run))}
+    def _contexts(self, path: str, asked: set[str]) -> dict[str, list[Context]]:
+        """What a run has to read, by question."""
+        if is_trec(path):
+            raise MundapError(
+                f"{path}: not DPR's json, and nothing else has texts to read: a TREC run names passages only. "
+                "Give the .json that `mundap evaluate retrieval -o` writes, or search with -i."
+            )
+        faults, found, lost = Faults(), {}, 0
+        for result in read_run(path, faults):
+            name = plain(result.question.text)
+            if name in asked:
+                found[name] = [one for one in result.contexts if one.text.strip()]
+                lost += len(result.contexts) - len(found[name])
+        if not found:
+            reason = f" {faults.skipped[0].source}: {faults.skipped[0].reason}." if faults.skipped else ""
+            raise MundapError(f"{path}: none of the questions is in it.{reason} Give the run of these questions.")
+        self._found.skipped += faults.skipped
+        self._found.doubt(lost, f"passages of {Path(path).name} have no text: they are left out")
+        return found
 
     def _outcome(self, plan: _Plan, read: Mapping[int, list[Scored]]) -> Outcome:
         question, hits, match = plan.question, plan.hits, plan.match
-        if not hits:
-            return Outcome(question, "", 0.0, 0.0, match, None, (), *self._nothing())
+        cuts = self._cuts if self._open else ()
+        oracle = {k: any(plan.right[:k]) for k in cuts}
+        if not plan.needed:
+            return Outcome(question, "", 0.0, 0.0, match, None, (), dict.fromkeys(cuts, 0.0), oracle)
 
         def best(numbers: Sequence[int], k: int) -> Answer | None:
             found = settle(
@@ -369,7 +393,7 @@ class _Reading:
             return found[0] if found else None
 
         by_cut, answer = {}, None
-        for k in self._cuts if self._open else (1,):
+        for k in cuts or (1,):
             answer = best(range(min(found_for(k), len(hits))), k)
             by_cut[k] = judge(answer.text if answer else "", question.answers, match)[0]
         text = answer.text if answer else ""
@@ -383,7 +407,7 @@ class _Reading:
             answer.confidence if answer else 0.0,
             answer.features if answer else (0.0,) * 3,
             by_cut if self._open else {},
-            {k: any(plan.right[:k]) for k in self._cuts} if self._open else {},
+            oracle,
             best(plan.others, plan.deepest) if plan.others else None,
             (first(range(min(found_for(plan.deepest), len(hits)))), first(plan.others) if plan.others else None),
         )

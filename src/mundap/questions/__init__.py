@@ -49,15 +49,20 @@ def read(path: str | Path, form: str | None = None) -> Iterator[Question | Skipp
         raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
 
 
-def read_all(path: str | Path, form: str | None = None) -> tuple[list[Question], list[Skipped]]:
+def read_all(path: str | Path, form: str | None = None, distinct: bool = True) -> tuple[list[Question], list[Skipped]]:
     """All questions of a file, and what was skipped.
+
+    Args:
+        path: The file; it may be compressed.
+        form: A name out of `FORMATS`; by default told from the content.
+        distinct: Whether ids that come twice are told apart, see `unique`.
 
     Raises:
         MundapError: There is no question in it.
     """
     questions: list[Question] = []
     skipped: list[Skipped] = []
-    for found in unique(read(path, form)):
+    for found in unique(read(path, form)) if distinct else read(path, form):
         if isinstance(found, Question):
             questions.append(found)
         else:

@@ -1,5 +1,6 @@
 """Questions in JSON: one reader for the many names that the field has for the same few things."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -14,30 +15,39 @@ _ANSWERS = ("answers", "answer", "Answer", "targetValue", "short_answers")
 _ID = ("id", "_id", "qid", "question_id", "query_id", "qId", "QuestionId")
 _CONTEXT_ID = ("passage_id", "psg_id", "docid", "id", "_id")
 _POSITIVES = ("positive_ctxs", "positive_passages")
+_TEXT = rb'"(?:[^"\\]|\\.)*+"'
+# An object of an array `data`, with any texts, numbers and the like before it. Nothing is tried twice: heads are long.
+_RECORDS = re.compile(
+    rb'\{\s*+(?:%b\s*+:\s*+(?:%b|[^\s"{}\[\],:]++)\s*+,\s*+)*+"data"\s*+:\s*+\[' % (_TEXT, _TEXT),
+    re.IGNORECASE | re.DOTALL,
+)
 # WebQuestions writes its answers as (list (description "Jazmyn Bieber") (description Jaxon)).
 _DESCRIPTION = re.compile(r'\(description\s+(?:"((?:[^"\\]|\\.)*)"|([^()"]*))\)')
 
 
 def read_json(file: SourceFile) -> Iterator[Question | Skipped]:
     """SQuAD's shape (also KorQuAD, TyDi, XQuAD), TriviaQA's, or an array of objects."""
-    for position, (_, value) in enumerate(json_items(file)):
-        yield from _from_value(value, position, f"{file.source}#{position + 1}")
+    positions = itertools.count()
+    for number, (_, value) in enumerate(json_items(file), 1):
+        yield from _from_value(value, positions, f"{file.source}#{number}")
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Question | Skipped]:
     """One JSON object a line."""
-    for position, (number, value) in enumerate(json_lines(file)):
+    positions = itertools.count()
+    for number, value in json_lines(file):
         if isinstance(value, Skipped):
+            next(positions)
             yield value
         else:
-            yield from _from_value(value, position, f"{file.source}:{number}")
+            yield from _from_value(value, positions, f"{file.source}:{number}")
 
 
 def is_row(head: bytes) -> bool:
     """Whether a file that begins like this has one object a line, not one object over many lines."""
     lines = head.split(b"\n")
     if len(lines) == 1:  # longer than what we see: one row of many, unless it opens an array of records
-        return re.match(rb'\{\s*("version"[^,]{0,40},\s*)?"data"\s*:\s*\[', head, re.IGNORECASE) is None
+        return _RECORDS.match(head) is None
     for line in lines[:2]:  # the first may be broken
         try:
             value = json.loads(line)
@@ -47,16 +57,18 @@ def is_row(head: bytes) -> bool:
     return False
 
 
-def _from_value(value: Any, position: int, where: str) -> Iterator[Question | Skipped]:
-    if not isinstance(value, dict):
-        yield Skipped(where, "not a JSON object")
-    elif isinstance(value.get("paragraphs"), list):
-        yield from _from_article(value, where)
+def _from_value(value: Any, positions: Iterator[int], where: str) -> Iterator[Question | Skipped]:
+    if isinstance(value, dict) and isinstance(value.get("paragraphs"), list):
+        yield from _from_article(value, positions, where)
+        return
+    position = str(next(positions))
+    if isinstance(value, dict):
+        yield from from_row(value, position, where)
     else:
-        yield from from_row(value, str(position), where)
+        yield Skipped(where, "not a JSON object")
 
 
-def _from_article(article: Mapping[str, Any], where: str) -> Iterator[Question | Skipped]:
+def _from_article(article: Mapping[str, Any], positions: Iterator[int], where: str) -> Iterator[Question | Skipped]:
     title = str(article.get("title", "")).replace("_", " ")
     for paragraph in article["paragraphs"]:
         rows = paragraph.get("qas") if isinstance(paragraph, dict) else None
@@ -65,11 +77,12 @@ def _from_article(article: Mapping[str, Any], where: str) -> Iterator[Question |
             continue
         context = paragraph.get("context")
         for row in rows:
+            position = str(next(positions))  # of the question, not of the article
             if not isinstance(row, dict):
                 yield Skipped(where, "a question that is not a JSON object")
             else:
-                name = str(row.get("id", ""))
-                yield from from_row({**row, "context": context, "title": title}, name, f"{where} ({name})")
+                part = f"{where} ({_name(row, position)})"
+                yield from from_row({**row, "context": context, "title": title}, position, part)
 
 
 def from_row(row: Mapping[str, Any], position: str, where: str) -> Iterator[Question | Skipped]:
@@ -90,8 +103,11 @@ def from_row(row: Mapping[str, Any], position: str, where: str) -> Iterator[Ques
     if not all(map(str.strip, answers)):
         yield Skipped(where, "an empty answer was left out")
     gold = tuple(_gold(row))
-    name = next((str(row[key]) for key in _ID if isinstance(row.get(key), str | int) and row[key] != ""), position)
-    yield Question(clean(name), clean(text.strip()), good, gold, starts[0] if starts and gold else None)
+    yield Question(clean(_name(row, position)), clean(text.strip()), good, gold, starts[0] if starts and gold else None)
+
+
+def _name(row: Mapping[str, Any], position: str) -> str:
+    return next((str(row[key]) for key in _ID if isinstance(row.get(key), str | int) and row[key] != ""), position)
 
 
 def _answers(value: Any) -> tuple[list[str], list[int]]:
