@@ -224,7 +224,7 @@ def _tell(done: Any, as_json: bool) -> None:
         shared.print_json(asdict(done))
         return
     for label, reasons in done.left_out.items():
-        for reason, count in reasons.items():
+        for reason, count in list(reasons.items())[:5]:  # the most frequent ones: some have a row's own words in them
             shared.note(f"{shared.clean(label)}: {shared.count(count, 'row')} left out: {shared.clean(reason)}")
     kept = f"the mean of the last {done.averaged:,}" if done.averaged else f"{done.best_step:,}"
     click.echo(f"{done.model}: the best of {done.steps:,} steps is {kept} ({done.stopped})")
