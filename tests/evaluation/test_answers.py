@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from mundap.errors import MundapError, UsageError
-from mundap.evaluation import calibration
 from mundap.evaluation.answers import Task, measure
 from mundap.evaluation.confidence import fit
-from mundap.evaluation.predictions import read_predictions
 from mundap.models.folder import ReaderConfig
 from tests.cli.test_cli import mundap
 from tests.conftest import make_reader
@@ -105,6 +103,10 @@ def data(tmp_path):
     return squad_file(tmp_path / "dev.json", ASKED)
 
 
+def as_lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
 def figures(found):
     facts = found.as_dict()
     return facts["exact_match"], facts["f1"]
@@ -122,187 +124,6 @@ def test_em_and_f1_are_squads_on_the_command_line(data, tmp_path):
     code, out, _ = mundap("evaluate", "answers", "-q", data, "--predictions", tmp_path / "preds.json")
     assert code == 0
     assert f"exact match {em:.2f}, F1 {f1:.2f}" in out
-
-
-def as_lines(rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-SHAPES = {
-    "an object": json.dumps(GIVEN),
-    "an object and a line break": json.dumps(GIVEN) + "\n",
-    "an object over many lines": json.dumps(GIVEN, indent=1) + "\n",
-    "nbest": json.dumps({name: [{"text": text, "probability": 0.9}, {"text": "x"}] for name, text in GIVEN.items()}),
-    "rows": json.dumps([{"id": name, "prediction_text": text} for name, text in GIVEN.items()]),
-    "lines": as_lines({"id": name, "prediction": text} for name, text in GIVEN.items()),
-    "lines with qid": as_lines({"qid": name, "answer": text} for name, text in GIVEN.items()),
-    "lines by question": as_lines({"question": texts(name), "answer": text} for name, text in GIVEN.items()),
-    "lines with gold answers": as_lines(
-        {"id": name, "answers": ASKED[name], "prediction": text} for name, text in GIVEN.items()
-    ),
-    "mundap ask --json": as_lines(
-        {"question": texts(name), "answers": [{"text": text, "confidence": 0.5}], "no_answer": False, "guess": None}
-        for name, text in GIVEN.items()
-    ),
-    "dpr's reader": json.dumps(
-        [
-            {
-                "question": texts(name),
-                "gold_answers": ASKED[name],
-                "predictions": [
-                    {
-                        "top_k": 50,
-                        "prediction": {
-                            "text": text,
-                            "score": 12.5,
-                            "relevance_score": 3.1,
-                            "passage_idx": 2,
-                            "passage": "p",
-                        },
-                    }
-                ],
-            }
-            for name, text in GIVEN.items()
-        ],
-        indent=4,
-    ),
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_predictions_in_every_shape(data, tmp_path, shape):
-    (tmp_path / "preds").write_text(SHAPES[shape])
-    found = measure(Task(str(data), predictions=str(tmp_path / "preds")))
-    assert {row.question.id: row.text for row in found.outcomes} == GIVEN
-    assert figures(found) == pytest.approx(squad_scores(ASKED, GIVEN), abs=0.005)
-
-
-def test_a_single_row_of_json_lines(tmp_path):
-    for end in ("", "\n"):
-        (tmp_path / "preds").write_text(json.dumps({"id": "q4", "prediction_text": "a dog"}) + end)
-        assert read_predictions(tmp_path / "preds") == {"q4": "a dog"}
-
-
-@pytest.mark.parametrize(
-    "gold", [["Jan Kowalski"], [{"text": "Jan Kowalski", "answer_start": 0}], {"text": ["Jan Kowalski"]}]
-)
-def test_gold_answers_in_a_row_are_never_its_prediction(tmp_path, gold):
-    (tmp_path / "preds").write_text(json.dumps([{"id": "a", "prediction": "WRONG", "answers": gold}]))
-    assert read_predictions(tmp_path / "preds") == {"a": "WRONG"}
-    (tmp_path / "preds").write_text(json.dumps([{"id": "a", "answers": gold}]))
-    with pytest.raises(MundapError, match="row 1 has no predicted answer"):
-        read_predictions(tmp_path / "preds")
-
-
-def test_ask_without_an_answer_predicts_nothing(tmp_path):
-    (tmp_path / "preds").write_text(json.dumps({"question": "who?", "answers": [], "no_answer": True, "guess": None}))
-    assert read_predictions(tmp_path / "preds") == {"who?": ""}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        '[{"id": "a", "answer": 5}, {"id": "b", "prediction_text": null}, {"id": "c", "text": 2.5}]',
-        '{"id": "a", "answer": 5}\n{"id": "b", "prediction": null, "answer": "gold"}\n{"id": "c", "text": 2.5}\n',
-        '{"a": 5, "b": null, "c": [{"text": 2.5}]}',
-        '{"a": 5,\n "b": null,\n "c": 2.5}',
-    ],
-)
-def test_a_number_is_its_text_and_null_is_no_prediction(tmp_path, content):
-    (tmp_path / "preds").write_text(content)
-    assert read_predictions(tmp_path / "preds") == {"a": "5", "c": "2.5"}
-
-
-def test_predictions_that_are_all_null_are_none(tmp_path):
-    (tmp_path / "preds").write_text('{"id": "a", "prediction_text": null}\n')
-    with pytest.raises(MundapError, match="no prediction in it"):
-        read_predictions(tmp_path / "preds")
-
-
-def repeated_file(path, *names):
-    """Questions about a king, a lord and so on, whose ids may come twice, or not at all."""
-    kinds = ("king", "lord", "villain")
-    rows = [
-        {
-            "question": f"who, the {kind}?",
-            "answers": [{"text": kind, "answer_start": 2}],
-            **({"id": name} if name else {}),
-        }
-        for name, kind in zip(names, kinds, strict=False)
-    ]
-    paragraphs = [{"context": f"a {kind} is here", "qas": [row]} for kind, row in zip(kinds, rows, strict=False)]
-    path.write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
-    return str(path)
-
-
-def test_an_id_that_comes_twice_has_one_prediction_for_both(tmp_path):
-    data = repeated_file(tmp_path / "q.json", "x", "x", "y")
-    (tmp_path / "preds").write_text('{"x": "king", "y": "villain"}')
-    found = measure(Task(data, predictions=str(tmp_path / "preds")))
-    assert [(row.text, row.em) for row in found.outcomes] == [("king", 1.0), ("king", 0.0), ("villain", 1.0)]
-    assert found.notes == []
-    # An id that only looks like the second of two is another one.
-    data = repeated_file(tmp_path / "q.json", "x", "x#2", "y")
-    found = measure(Task(data, predictions=str(tmp_path / "preds")))
-    assert [row.text for row in found.outcomes] == ["king", "", "villain"]
-
-
-@pytest.mark.parametrize(
-    ("names", "written"), [(("x", "x", "y"), ["x", "x#2", "y"]), ((None, None, None), ["0", "1", "2"])]
-)
-def test_what_is_written_is_scored_as_it_was_read(tiny_reader, tmp_path, names, written):
-    data = repeated_file(tmp_path / "q.json", *names)
-    found = measure(Task(data, reader=str(tiny_reader), out=str(tmp_path / "preds")))
-    assert list(json.loads((tmp_path / "preds").read_text())) == written
-    assert figures(found) == (100.0, 100.0)
-    for limit in (None, 2):
-        again = measure(Task(data, predictions=str(tmp_path / "preds"), limit=limit))
-        assert (figures(again), again.notes) == ((100.0, 100.0), [])
-
-
-def test_a_missing_prediction_counts_as_wrong_and_is_said(data, tmp_path):
-    few = {name: text for name, text in GIVEN.items() if name in ("q1", "q3")} | {"other": "x"}
-    (tmp_path / "preds").write_text(json.dumps(few))
-    found = measure(Task(str(data), predictions=str(tmp_path / "preds")))
-    assert figures(found) == pytest.approx(squad_scores(ASKED, few), abs=0.005)
-    assert found.notes == ["5 questions have no prediction: they count as wrong"]
-
-
-def test_an_empty_prediction_is_a_wrong_one(data, tmp_path):
-    given = {**dict.fromkeys(ASKED, ""), "q1": "Palme d'Or"}
-    (tmp_path / "preds").write_text(json.dumps(given))
-    found = measure(Task(str(data), predictions=str(tmp_path / "preds")))
-    assert figures(found) == pytest.approx((100 / 7, 100 / 7), abs=0.005)
-    assert found.notes == []
-
-
-def test_questions_marked_as_unanswerable_are_left_out(tmp_path):
-    data = squad_file(tmp_path / "v2.json", ASKED, unanswerable=("u1", "u2"))
-    (tmp_path / "preds").write_text(json.dumps({**GIVEN, "u1": "x", "u2": ""}))
-    found = measure(Task(str(data), predictions=str(tmp_path / "preds")))
-    assert len(found.outcomes) == 7
-    assert found.skipped == []
-    assert figures(found) == pytest.approx(squad_scores(ASKED, GIVEN), abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"nope": "x", "nor this": "y"}', "Are the ids the same"),
-        ("[]", "no prediction in it"),
-        ('{"q1": "x", ', "preds: not valid JSON (Expecting"),
-        (b'{"q1":\n "\xff"}', "preds: not UTF-8"),
-        ("[1, 2]", "row 1 has no predicted answer"),
-        ('[{"id": "q1", "output": "palme d\'or"}]', "row 1"),  # an unknown field: not the same as an empty answer
-        (None, "preds"),
-    ],
-)
-def test_predictions_that_cannot_be_scored(data, tmp_path, content, message):
-    if content is not None:
-        (tmp_path / "preds").write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, out, err = mundap("evaluate", "answers", "--data", data, "--predictions", tmp_path / "preds", "--json")
-    assert (code, out) == (1, "")
-    assert message in err
 
 
 def test_what_does_not_go_together_is_said(data, tmp_path):
@@ -541,87 +362,3 @@ def test_a_writing_that_the_reader_does_not_know_counts_as_wrong_as_ask_says_not
 
 
 # Calibration by its definitions.
-
-
-def test_auroc_is_mann_whitneys_u():
-    from scipy.stats import mannwhitneyu
-
-    chance = np.random.default_rng(0)
-    for size in (1, 5, 80):
-        left = np.round(chance.normal(0.5, 1, size), 1)  # rounded, so that there are ties
-        right = np.round(chance.normal(0, 1, size + 3), 1)
-        expected = mannwhitneyu(left, right).statistic / (len(left) * len(right))
-        assert calibration.auroc(left, right) == pytest.approx(expected)
-    assert calibration.auroc(np.array([1.0]), np.array([0.0])) == 1.0
-    assert np.isnan(calibration.auroc(np.array([]), np.array([0.0])))
-
-
-def test_expected_error_by_hand():
-    sure = np.array([0.95, 0.91, 0.15, 0.12, 0.18, 1.0])
-    right = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 1.0])
-    # .9 to 1: mean .9533, right 2/3, three of six; .1 to .2: mean .15, right 1/3, three of six
-    expected = 0.5 * abs((0.95 + 0.91 + 1.0) / 3 - 2 / 3) + 0.5 * abs(0.15 - 1 / 3)
-    assert calibration.expected_error(sure, right) == pytest.approx(expected)
-    assert calibration.expected_error(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == 0.0
-    assert calibration.expected_error(np.array([]), np.array([])) == 0.0
-
-
-def test_coverage_by_trying_every_threshold():
-    chance = np.random.default_rng(1)
-    for _ in range(50):
-        sure = np.round(chance.random(30), 1)
-        right = (chance.random(30) < 0.3 + 0.7 * sure).astype(float)
-        possible = [(0.0, None)]
-        for cut in sorted(set(sure)):
-            given = sure >= cut
-            if right[given].mean() >= 0.9:
-                possible.append((given.mean(), cut))
-        share, cut = calibration.coverage(sure, right)
-        assert share == pytest.approx(max(possible)[0])
-        if share:
-            assert right[sure >= cut].mean() >= 0.9
-            assert (sure >= cut).mean() == pytest.approx(share)
-    assert calibration.coverage(np.array([0.9]), np.array([0.0])) == (0.0, 1.0)
-
-
-def test_the_best_threshold_by_trying_all():
-    chance = np.random.default_rng(2)
-    sure = chance.random(200)
-    right = (chance.random(200) < sure).astype(float)
-
-    def gain(cut):
-        given = [r for s, r in zip(sure, right, strict=True) if s >= cut]
-        precision, recall = sum(given) / len(given), sum(given) / right.sum()
-        return 2 * precision * recall / (precision + recall)
-
-    cut = calibration.best_threshold(sure, right)
-    assert gain(cut) == pytest.approx(max(gain(one) for one in sure))
-    assert 0.1 < cut < 0.6
-
-
-def test_a_fit_finds_the_weights_that_made_the_data():
-    chance = np.random.default_rng(3)
-    features = chance.normal((1.0, 5.0, 0.0), (2.0, 3.0, 1.0), (20_000, 3))
-    weights = np.array([0.8, 0.3, 0.0])
-    right = (chance.random(20_000) < 1 / (1 + np.exp(-(0.5 + features @ weights)))).astype(float)
-    found = calibration.fit(features, right, ("selection", "margin", "retrieval"))
-    assert list(found) == ["bias", "selection", "margin", "retrieval", "typical"]
-    assert list(found.values()) == pytest.approx([0.5, *weights, 0.0], abs=0.06)
-
-
-def test_a_better_score_never_makes_an_answer_less_sure():
-    """Two features that say the same: left to itself one gets a negative weight."""
-    chance = np.random.default_rng(3)
-    first = chance.normal(size=2_000)
-    features = np.column_stack([first, 0.9 * first + 0.05 * chance.normal(size=2_000), np.full(2_000, np.nan)])
-    right = (chance.random(2_000) < 1 / (1 + np.exp(-(3 * features[:, 0] - 2 * features[:, 1])))).astype(float)
-    found = calibration.fit(features, right, ("selection", "margin", "retrieval"))
-    assert min(found[name] for name in ("selection", "margin", "retrieval")) >= 0
-    assert found["selection"] > 0.5
-
-
-def test_a_fit_stays_finite_where_a_feature_tells_all_or_nothing():
-    features = np.column_stack([np.repeat([1.0, -1.0], 50), np.zeros(100), np.zeros(100)])
-    found = calibration.fit(features, np.repeat([1.0, 0.0], 50), ("selection", "margin", "retrieval"))
-    assert 0.5 < found["selection"] < 20
-    assert found["margin"] == found["retrieval"] == 0.0

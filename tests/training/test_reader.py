@@ -1,6 +1,5 @@
 """The trainer of the reader, on tiny real checkpoints: gradients, losses, groups, resume."""
 
-import dataclasses
 import json
 import math
 import os
@@ -14,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mundap import cli
-from mundap.errors import ModelError, MundapError, UsageError
+from mundap.errors import UsageError
 from mundap.records import Context, Example, Question
 from mundap.training import recipe as recipes
 from mundap.training.recipe import DataSet, ReaderRecipe
@@ -352,60 +351,6 @@ def test_selection_only_on_the_command_line(files, tmp_path):
     start = open_reader(files / "start", fresh=True).model
     assert torch.equal(made.spans.weight, start.spans.weight)
     assert not torch.equal(made.selection.weight, start.selection.weight)
-
-
-def test_a_reranker_is_not_taken_for_a_reader(files, tmp_path):
-    from mundap import Index
-    from mundap.models.export_reader import export_reader
-    from mundap.models.reader import Reader
-    from mundap.reader.ask import ask, find
-    from mundap.training.reader import train
-
-    train(recipe(files, tmp_path / "run", selection_only=True, dev=(), steps=2))
-    export_reader(tmp_path / "run" / "model", tmp_path / "onnx", precisions=["fp32"])
-    reader = Reader(tmp_path / "onnx")
-    assert not reader.config.spans
-    (tmp_path / "one.txt").write_text("a b c")
-    index = Index.build([tmp_path / "one.txt"], tmp_path / "i", model="none")
-    assert len(find(index, ["a"], reader=reader)[0].hits) == 1
-    with pytest.raises(ModelError, match="search --rerank"):
-        ask(index, "a", reader)
-
-
-def test_of_weights_that_do_as_well_the_trained_ones_are_kept(files, tmp_path):
-    from mundap.training.reader import train
-
-    done = train(recipe(files, tmp_path / "run", steps=4, rate=1e-12, validate=2))
-    assert done.figures["all"]["f1"] == done.before["all"]["f1"]
-    assert done.best_step == 4
-
-
-def test_rows_that_teach_nothing_are_told(files, tmp_path):
-    from mundap.training.reader import train
-
-    rows = (files / "a.jsonl").read_text()
-    (tmp_path / "a.jsonl").write_text(rows + '{"question": "q?", "answers": ["b"], "positive_ctxs": []}\n{"half\n')
-    done = train(recipe(files, tmp_path / "run", train=(DataSet(str(tmp_path / "a.jsonl")),), dev=(), steps=1))
-    assert done.left_out == {"a": {"no positive passage with a text": 1, "not JSON": 1}}
-    for row in (one := [json.loads(line) for line in rows.splitlines()]):
-        row["answers"] = []
-    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, one)))
-    ranking = recipe(files, tmp_path / "other", train=(DataSet(str(tmp_path / "b.jsonl")),), dev=(), steps=1)
-    with pytest.raises(MundapError, match="--selection-only"):
-        train(ranking)
-    train(dataclasses.replace(ranking, selection_only=True))
-
-
-def test_a_run_does_not_go_on_with_other_data(files, tmp_path):
-    from mundap.training.reader import train
-
-    path = tmp_path / "a.jsonl"
-    path.write_text((files / "a.jsonl").read_text())
-    chosen = recipe(files, tmp_path / "run", train=(DataSet(str(path)),), dev=(), steps=1)
-    train(chosen)
-    path.write_text("".join((files / "a.jsonl").read_text().splitlines(keepends=True)[:20]))
-    with pytest.raises(MundapError, match="has changed since the run"):
-        train(chosen)
 
 
 @pytest.mark.parametrize(
