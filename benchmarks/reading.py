@@ -39,7 +39,7 @@ class ByHand:
     def __init__(self, folder: Path, reader) -> None:  # noqa: ANN001
         import torch
 
-        from mundap.models.reader_checkpoint import open_reader
+        from mundap.reader.checkpoints import open_reader
 
         self._torch = torch
         loaded = open_reader(folder, "sdpa")
@@ -52,8 +52,8 @@ class ByHand:
 
         Which span of which passage it is, is decided as we do: networks are compared here.
         """
-        from mundap.models.reader import Scored
-        from mundap.reader.ask import choose
+        from mundap.pipeline.ask import rank_answers
+        from mundap.reader.runtime import Scored
 
         torch = self._torch
         pairs = [(hit.passage.title, hit.passage.text) for hit in hits]
@@ -71,7 +71,7 @@ class ByHand:
             Scored(window, starts[n, : sizes[n]], ends[n, : sizes[n]], float(chosen[n]))
             for n, window in enumerate(windows)
         )
-        found = choose(self._reader, hits, [list(islice(scored, len(row))) for row in rows])
+        found = rank_answers(self._reader, hits, [list(islice(scored, len(row))) for row in rows])
         return found[0] if found else None
 
 
@@ -86,9 +86,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from mundap import Index
-    from mundap.models.reader import Reader
-    from mundap.questions import read_all, sample
-    from mundap.reader.ask import ask, read
+    from mundap.datasets.queries import read_all, sample
+    from mundap.pipeline.ask import answer_from, ask
+    from mundap.reader.runtime import Reader
     from mundap.text.scores import normalize
 
     index, reader = Index(arguments.index), Reader.from_pretrained()
@@ -108,14 +108,14 @@ def main() -> None:
         hits = index.search(one.text, READ)
         theirs = peer.read(one.text, hits)
         for name, least in (("as shown", reader.config.threshold), ("forced", 0.0)):
-            ours = read(reader, one.text, hits, threshold=least).answers
+            ours = answer_from(reader, one.text, hits, threshold=least).answers
             other = theirs.text if theirs and theirs.confidence >= least else ""
             same[name].append(normalize(ours[0].text if ours else "") == normalize(other))
             if name == "as shown":
                 answered.append(bool(ours))
     times = side_by_side(
         {
-            "mundap": lambda: [read(reader, *one) for one in zip(questions, found, strict=True)],
+            "mundap": lambda: [answer_from(reader, *one) for one in zip(questions, found, strict=True)],
             "torch": lambda: [peer.read(*one) for one in zip(questions, found, strict=True)],
         }
     )

@@ -61,14 +61,20 @@ class Running(NamedTuple):
         """Where it listens."""
         return PORTS[self.name]
 
+    @property
+    def pid(self) -> int:
+        """The process that answers: `mundap serve` is one that watches over another."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0]) if children else self.process.pid
+
     def busy(self) -> float:
         """The seconds of processor time it has used."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> int:
         """The megabytes it holds."""
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) >> 10
 
 

@@ -1,6 +1,6 @@
 """Steps per second of the retriever's trainer beside sentence-transformers', and its memory with gradient caching.
 
-    python benchmarks/training.py TRAIN.jsonl --start CHECKPOINT [--steps 8]
+    python benchmarks/training.py TRAIN.jsonl --base-model CHECKPOINT [--steps 8]
 
 Both train the same network on the same examples (question, positive, one hard negative), in batches of 32, with the
 same lengths, on all cores. Each in a process of its own, in turn.
@@ -25,17 +25,18 @@ BATCH, QUESTION, PASSAGE = 32, 48, 192
 
 def ours(train: Path, start: Path, steps: int, **changes: Any) -> dict[str, float]:
     """Our trainer."""
-    from mundap.training.recipe import DataSet, Recipe
+    from mundap.training.recipe import DataSet, RetrieverRecipe
     from mundap.training.retriever import train as run
 
     marks: list[float] = []
     with tempfile.TemporaryDirectory() as out:
         facts: dict[str, Any] = {
-            "train": (DataSet(str(train)),), "out": out, "start": str(start), "batch": BATCH, "steps": steps,
+            "train": (DataSet(str(train)),), "output_dir": out, "base_model": str(start), "batch_size": BATCH,
+            "max_steps": steps,
             "similarity": "cosine", "temperature": 0.05, "question_length": QUESTION, "passage_length": PASSAGE,
-            "checkpoint": 1e9,
+            "checkpoint_minutes": 1e9,
         }  # fmt: skip
-        run(Recipe(**{**facts, **changes}), lambda progress: marks.append(time.perf_counter()))
+        run(RetrieverRecipe(**{**facts, **changes}), lambda progress: marks.append(time.perf_counter()))
     return _figures(marks)
 
 
@@ -85,7 +86,7 @@ def _figures(marks: list[float]) -> dict[str, float]:
 
 def alone(what: str, arguments: argparse.Namespace, **changes: Any) -> dict[str, float]:
     """One measurement in a fresh process."""
-    command = [sys.executable, __file__, str(arguments.train), "--start", str(arguments.start), "--one", what]
+    command = [sys.executable, __file__, str(arguments.train), "--base-model", str(arguments.base_model), "--one", what]
     command += ["--steps", str(arguments.steps), "--changes", json.dumps(changes)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -97,14 +98,14 @@ def main() -> None:
     """Both trainers in turn, twice; then the memory of large batches."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("train", type=Path)
-    parser.add_argument("--start", type=Path, required=True)
+    parser.add_argument("--base-model", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--one", choices=["ours", "theirs"])
     parser.add_argument("--changes", default="{}")
     arguments = parser.parse_args()
     if arguments.one:
         run = ours if arguments.one == "ours" else theirs
-        found = run(arguments.train, arguments.start, arguments.steps, **json.loads(arguments.changes))
+        found = run(arguments.train, arguments.base_model, arguments.steps, **json.loads(arguments.changes))
         sys.stdout.write("\n" + json.dumps(found) + "\n")
         return
     figures: dict[str, Any] = {"mundap": [], "sentence-transformers": []}
@@ -115,8 +116,8 @@ def main() -> None:
     figures["ratio"] = round(means["sentence-transformers"] / means["mundap"], 2)
     arguments.steps = 3
     memory = {
-        "batch 16": alone("ours", arguments, batch=16)["peak MB"],
-        "batch 128, cache 16": alone("ours", arguments, batch=128, cache=16)["peak MB"],
+        "batch 16": alone("ours", arguments, batch_size=16)["peak MB"],
+        "batch 128, cache 16": alone("ours", arguments, batch_size=128, grad_cache=16)["peak MB"],
     }
     figures["memory, MB"] = {**memory, "ratio": round(memory["batch 128, cache 16"] / memory["batch 16"], 2)}
     report("training", figures)

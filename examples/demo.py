@@ -8,13 +8,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent.resolve()
 QUESTIONS = (
+    "Who is the bad guy in Lord of the Rings?",
+    "기생충이 칸 영화제에서 받은 상 이름은?",
     "Who composed the music for the Lord of the Rings trilogy?",
     "How tall is the Eiffel Tower?",
     "Who won the football world cup on the moon?",
 )
 EXPLAINED = "How high is the top of Kilimanjaro?"
 PARAPHRASED = "Who is the bad guy in Lord of the Rings?"
-KOREAN = "기생충이 칸 영화제에서 받은 상 이름은?"
 
 
 def mundap(*arguments: str, folder: str) -> None:
@@ -35,7 +36,6 @@ def main() -> None:
             mundap("ask", question, folder=folder)
         mundap("ask", "--explain", EXPLAINED, folder=folder)
         mundap("search", "--mode", "all", "-k", "3", PARAPHRASED, folder=folder)
-        mundap("search", "-k", "2", KOREAN, folder=folder)
         mundap("info", folder=folder)
     sys.stdout.write("\nNow your own: .venv/bin/mundap index YOUR-FOLDER, then .venv/bin/mundap ask “…”\n")
 

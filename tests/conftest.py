@@ -1,17 +1,22 @@
 """Small real things to test with: a tiny encoder and a tiny reader in our own folder format, a corpus of a few files."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import settings
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from mundap.disk import checksum
 from mundap.models.folder import EncoderConfig, ReaderConfig
 
+os.environ["LANGUAGE"] = "en"  # what the program says is compared with English, whoever runs the tests
+settings.register_profile("patient", deadline=None)  # a busy machine is no failure
+settings.load_profile("patient")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 WORDS = [
     "the",

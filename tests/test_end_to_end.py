@@ -5,24 +5,32 @@ from collections import defaultdict
 
 import pytest
 
+from mundap import Index
+from mundap.models import folder
 from tests.conftest import EXAMPLES
 
 QUESTIONS = [json.loads(line) for line in (EXAMPLES / "questions.jsonl").read_text("utf-8").splitlines()]
 
 
-@pytest.fixture(scope="module")
-def accuracy(example_index):
+def measured(index):
     """Share of questions whose article is first, by mode, language and phrasing."""
     asked = [row["question"] for row in QUESTIONS]
     result = {}
     for mode in ("bm25", "dense", "hybrid"):
         groups = defaultdict(list)
-        for row, hits in zip(QUESTIONS, example_index.search_batch(asked, 1, mode), strict=True):
+        for row, hits in zip(QUESTIONS, index.search_batch(asked, 1, mode), strict=True):
             right = bool(hits) and hits[0].passage.document == row["gold"]
             for group in ("all", row["language"], (row["language"], row["paraphrase"])):
                 groups[group].append(right)
         result[mode] = {group: sum(values) / len(values) for group, values in groups.items()}
     return result
+
+
+@pytest.fixture(scope="module")
+def accuracy(tmp_path_factory):
+    """With the retriever that comes with the package, also where the multilingual one is installed."""
+    out = tmp_path_factory.mktemp("english") / "index"
+    return measured(Index.build([EXAMPLES / "encyclopedia"], out, model=folder.DEFAULT))
 
 
 def test_hybrid_beats_both_of_its_parts(accuracy):
@@ -69,4 +77,17 @@ def test_answers_from_the_example_corpus(example_index):
     assert answer.text == "5,895 metres"
     assert example_index.document(answer.hit.passage.document).text[answer.start : answer.end] == answer.text
     assert ask(example_index, "Who won the football world cup on the moon?", reader).no_answer
-    assert "Latin" in ask(example_index, "기생충이 칸 영화제에서 받은 상 이름은?", reader).note
+    assert "English only" in ask(example_index, "기생충이 칸 영화제에서 받은 상 이름은?", reader).note
+
+
+@pytest.mark.skipif(
+    not {folder.MULTILINGUAL, folder.MULTILINGUAL_READER} <= set(folder.installed()),
+    reason="needs the multilingual models: pip install ./packages/mundap-models-multilingual",
+)
+def test_the_multilingual_models_are_taken_for_korean(example_index):
+    from mundap import ask
+
+    assert example_index.info()["model"] == folder.MULTILINGUAL
+    found = ask(example_index, "기생충이 칸 영화제에서 받은 상 이름은?", threshold=0.0)
+    assert "황금종려상" in found.answers[0].text
+    assert not found.note

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from mundap import Index
-from mundap.evaluation.answers import Task, measure
+from mundap.datasets.queries import read_all
+from mundap.evaluation.answers import AnswersTask, measure
 from mundap.models.folder import ReaderConfig
-from mundap.models.reader import Reader
-from mundap.questions import read_all
-from mundap.reader.ask import choose, scores
+from mundap.pipeline.ask import rank_answers, read_passages
+from mundap.reader.runtime import Reader
 from mundap.text.judge import judge
 
 DEV = "tydiqa-goldp/english_tydiqa_dev.json.gz"
@@ -36,13 +36,13 @@ def tune(data: Path, folder: Path, index_path: Path) -> None:
     read = []
     for question in asked:
         hits = index.search(question.text, CUTS[-1])
-        read.append((question, hits, scores(reader, question.text, hits)))
+        read.append((question, hits, read_passages(reader, question.text, hits)))
     for ranking in ("selection", "product"):
         for weight in (0.0, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0) if ranking == "product" else (0.0,):
             reader.config = replace(reader.config, ranking=ranking, retrieval_weight=weight)
             cells = []
             for k in CUTS:
-                found = [choose(reader, hits[:k], scored[:k]) for _, hits, scored in read]
+                found = [rank_answers(reader, hits[:k], scored[:k]) for _, hits, scored in read]
                 values = [
                     judge(answers[0].text if answers else "", question.answers, "string")
                     for (question, _, _), answers in zip(read, found, strict=True)
@@ -54,7 +54,7 @@ def tune(data: Path, folder: Path, index_path: Path) -> None:
 
 def test(data: Path, folder: Path, pool: Path | None, fp32: Path | None, most: int | None) -> None:
     """The card's table, row by row; what a row needs and was not given is said."""
-    squad = Task(str(data / SQUAD), reader=str(folder))
+    squad = AnswersTask(str(data / SQUAD), reader=str(folder))
     squad_gold(squad, most)
     squad_some(squad, most)
     with tempfile.TemporaryDirectory() as scratch:
@@ -68,21 +68,21 @@ def test(data: Path, folder: Path, pool: Path | None, fp32: Path | None, most: i
         print("left out for want of", " and ".join(missing))
 
 
-def squad_gold(squad: Task, most: int | None) -> None:
+def squad_gold(squad: AnswersTask, most: int | None) -> None:
     """All questions of SQuAD dev on their own paragraphs, int8."""
     show(f"SQuAD dev, {most or 'all'} questions, gold paragraph, int8", replace(squad, precision="int8", limit=most))
 
 
-def squad_some(squad: Task, most: int | None) -> None:
+def squad_some(squad: AnswersTask, most: int | None) -> None:
     """As many of them as fp32 is measured on."""
     task = replace(squad, precision="int8", limit=least(1000, most))
     show(f"SQuAD dev, {task.limit:,} questions, gold paragraph, int8", task)
 
 
-def squad_exact(squad: Task, fp32: Path, scratch: Path, most: int | None) -> None:
+def squad_exact(squad: AnswersTask, fp32: Path, scratch: Path, most: int | None) -> None:
     """The same in fp32, of a model folder or of the checkpoint that int8 was made from, with the reader's settings."""
     if not (fp32 / "reader.fp32.onnx").exists():
-        from mundap.models.export_reader import export_reader
+        from mundap.reader.export import export_reader
 
         export_reader(fp32, scratch / "fp32", precisions=["fp32"])
         fp32 = scratch / "fp32"
@@ -92,7 +92,7 @@ def squad_exact(squad: Task, fp32: Path, scratch: Path, most: int | None) -> Non
     show(f"SQuAD dev, {task.limit:,} questions, gold paragraph, fp32", task)
 
 
-def squad_pool(squad: Task, pool: Path, most: int | None) -> None:
+def squad_pool(squad: AnswersTask, pool: Path, most: int | None) -> None:
     """Questions of SQuAD dev, asked the pool of recipes/retriever/figures.py."""
     task = replace(squad, index=str(pool), cuts=(10,), limit=least(500, most))
     show(f"SQuAD dev, {task.limit:,} questions, 10 passages of a pool of {len(Index(pool)):,}", task)
@@ -104,7 +104,7 @@ def examples(folder: Path, scratch: Path, most: int | None) -> None:
     english = scratch / "en.jsonl"
     english.write_text("".join(line for line in lines if json.loads(line)["language"] == "en"), "utf-8")
     Index.build([EXAMPLES / "encyclopedia"], scratch / "examples")
-    task = Task(str(english), index=str(scratch / "examples"), reader=str(folder), removed=True, limit=most)
+    task = AnswersTask(str(english), index=str(scratch / "examples"), reader=str(folder), removed=True, limit=most)
     show("example encyclopaedia, English questions, 10 passages", task)
 
 
@@ -113,7 +113,7 @@ def least(wanted: int, most: int | None) -> int:
     return min(wanted, most or wanted)
 
 
-def show(label: str, task: Task) -> None:
+def show(label: str, task: AnswersTask) -> None:
     """One row: a line to read, and all of its figures as JSON."""
     found = measure(task).as_dict()
     print(f"{label}: exact match {found['exact_match']:.1f}, F1 {found['f1']:.1f} ({found['questions']:,} questions)")

@@ -16,10 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "retriever"))
 from prepare import mundap
 
-from mundap import questions
+from mundap.datasets import queries
+from mundap.datasets.examples import read_examples, writing
 from mundap.records import Context, Example, Question
 from mundap.text.answers import has_answer
-from mundap.training.formats import read_examples, writing
 
 PARAGRAPHS = {
     "squad": "squad-v1.1-train-slice/du-test-split.json.gz",
@@ -44,7 +44,7 @@ def main() -> None:
     for name in (*PARAGRAPHS, "fairytale"):
         asked = []
         if name in PARAGRAPHS:
-            found = questions.read(arguments.data / PARAGRAPHS[name])
+            found = queries.read(arguments.data / PARAGRAPHS[name])
             asked = [one for one in found if isinstance(one, Question) and one.gold and one.answers]
         mined = {}
         path = arguments.retriever / f"{name}.jsonl"

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from prepare import mundap
 
 from mundap.evaluation.outcomes import System
-from mundap.evaluation.retrieval import Task, measure
+from mundap.evaluation.retrieval import RetrievalTask, measure
 from mundap.evaluation.significance import compare
 
 CUTS = (1, 5, 20, 100)
@@ -90,7 +90,7 @@ def tune(data: Path, model: Path, work: Path) -> None:
     for weight in (*WEIGHTS, None):
         options = {"fusing": {"weight": weight}} if weight else {}
         modes = ("hybrid",) if weight else ("bm25", "dense")
-        found = measure(Task(index=str(index), questions=str(data / DEV), modes=modes, cuts=CUTS, **options))
+        found = measure(RetrievalTask(index=str(index), questions=str(data / DEV), modes=modes, cuts=CUTS, **options))
         for system in found.systems:
             values = list(system.accuracy(CUTS).values())
             print(system.name, weight or "", *values, "mean of top 1, 5, 20:", round(sum(values[:3]) / 3, 2))
@@ -108,7 +108,7 @@ def test(data: Path, start: Path, model: Path, work: Path) -> None:
         systems: dict[str, System] = {}
         for name, index in names.items():
             modes = ("bm25", "dense", "hybrid") if name == "start" else ("dense", "hybrid")
-            found = measure(Task(index=str(index), questions=str(path), modes=modes, cuts=CUTS))
+            found = measure(RetrievalTask(index=str(index), questions=str(path), modes=modes, cuts=CUTS))
             systems |= {s.name if s.name == "bm25" else f"{name} {s.name}": s for s in found.systems}
         show(label, systems, by_gold)
 

@@ -3,18 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 from mundap.errors import MundapError
-from mundap.records import Answer, Document, Hit, Passage
+from mundap.records import Answer, AskResult, Document, Hit, Passage, Question, Result
 from mundap.version import __version__
 
 if TYPE_CHECKING:
+    from mundap.encoder.runtime import Encoder
+    from mundap.evaluation.api import compare, evaluate
     from mundap.index.corpus import Filters
-    from mundap.index.index import Index
-    from mundap.models.encoder import Encoder
-    from mundap.models.reader import Reader
-    from mundap.reader.ask import ask
+    from mundap.pipeline.ask import ask
+    from mundap.pipeline.index import Index
+    from mundap.reader.runtime import Reader
+    from mundap.training.api import train_reader, train_retriever
 
 __all__ = [
     "Answer",
+    "AskResult",
     "Document",
     "Encoder",
     "Filters",
@@ -22,17 +25,27 @@ __all__ = [
     "Index",
     "MundapError",
     "Passage",
+    "Question",
     "Reader",
+    "Result",
     "__version__",
     "ask",
+    "compare",
+    "evaluate",
+    "train_reader",
+    "train_retriever",
 ]
 
 _LAZY = {
-    "Index": "mundap.index.index",
+    "Index": "mundap.pipeline.index",
     "Filters": "mundap.index.corpus",
-    "Encoder": "mundap.models.encoder",
-    "Reader": "mundap.models.reader",
-    "ask": "mundap.reader.ask",
+    "Encoder": "mundap.encoder.runtime",
+    "Reader": "mundap.reader.runtime",
+    "ask": "mundap.pipeline.ask",
+    "compare": "mundap.evaluation.api",
+    "evaluate": "mundap.evaluation.api",
+    "train_reader": "mundap.training.api",
+    "train_retriever": "mundap.training.api",
 }
 
 

@@ -1,31 +1,44 @@
-"""Line charts as SVG, for pages that load nothing from anywhere."""
+"""Charts as SVG, for pages that load nothing from anywhere."""
 
 import html
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#be185d")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 58, 44, 120, 16
 
 _LABEL = 14  # height of a line of text
+_FEW_POINTS = 12  # a curve with more gets no circles
 
 _ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)
 
-PAGE_STYLE = """
-:root { color-scheme: light dark; --line: #8884; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; }
-small, .dim { opacity: .7; } .sure { font-weight: 600; }
-svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: currentColor; }
-details { border-bottom: 1px solid var(--line); padding: .35rem 0; } summary { cursor: pointer; }
-.passage { margin: .5rem 0 .5rem 1.2rem; padding-left: .8rem; border-left: 3px solid var(--line); }
-.chip { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
-.wide { overflow-x: auto; }
-"""
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """The ranges of a chart, and where a value stands in the picture."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+    logarithmic: bool
+
+    def x(self, value: float) -> float:
+        if self.logarithmic:
+            share = math.log(value / self.left) / max(math.log(self.right / self.left), 1e-12)
+        else:
+            share = (value - self.left) / max(self.right - self.left, 1e-12)
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * share
+
+    def y(self, value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - self.low) / (self.high - self.low))
+
+    def marks(self) -> list[float]:
+        """The x values that get a label."""
+        choice = _ROUND if self.logarithmic else _ticks(self.left, self.right)
+        return [x for x in choice if self.left <= x <= self.right]
 
 
 def line_chart(
@@ -35,63 +48,71 @@ def line_chart(
     logarithmic: bool = False,
     top: float | None = None,
 ) -> str:
-    """Curves by name; every line is named at its end, every marked point says its value when pointed at.
+    """Draw curves, each with its name at its end; a marked point shows its value when pointed at.
 
     Args:
-        curves: (x, y) points of each, x ascending.
+        curves: By name: (x, y) points, x ascending.
         across: What x is.
-        unit: Of y.
-        logarithmic: The scale of x.
+        unit: The unit of y.
+        logarithmic: Whether the x axis is logarithmic.
         top: The highest y there can be.
     """
-    xs = sorted({x for curve in curves.values() for x, _ in curve})
+    xs = [x for curve in curves.values() for x, _ in curve]
     ys = [y for curve in curves.values() for _, y in curve if math.isfinite(y)]
     if not xs or not ys:
         return "<p class=dim>Nothing to show.</p>"
     ticks = _ticks(min(ys), max(ys) if top is None else top)
-    low, high = ticks[0], ticks[-1]
-    choice = _ROUND if logarithmic else _ticks(xs[0], xs[-1])
-    marks = [x for x in choice if xs[0] <= x <= xs[-1]]
-
-    def right(x: float) -> float:
-        if logarithmic:
-            share = math.log(x / xs[0]) / max(math.log(xs[-1] / xs[0]), 1e-12)
-        else:
-            share = (x - xs[0]) / max(xs[-1] - xs[0], 1e-12)
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * share
-
-    def down(y: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (y - low) / (high - low))
-
+    axes = _Axes(min(xs), max(xs), ticks[0], ticks[-1], logarithmic)
     parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='{html.escape(across)}'>"]
-    for x in marks:
-        place = f"{right(x):.1f}"
+    parts += _grid(axes, ticks, across, unit)
+    heights = _apart([axes.y(curve[-1][1]) for curve in curves.values()])
+    for number, (name, curve) in enumerate(curves.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        parts.append(_line(axes, curve, colour))
+        parts += _points(axes, name, curve, colour, across, unit)
+        where = f"x={_WIDTH - _RIGHT + 8} y={heights[number] + 4:.1f}"
+        parts.append(f"<text {where} style='fill:{colour}'>{html.escape(name[:18])}</text>")
+    return "".join([*parts, "</svg>"])
+
+
+def _grid(axes: _Axes, ticks: Sequence[float], across: str, unit: str) -> list[str]:
+    parts = []
+    for x in axes.marks():
+        place = f"{axes.x(x):.1f}"
         parts.append(
             f"<line x1={place} x2={place} y1={_TOP} y2={_HEIGHT - _BOTTOM} stroke='#8883'/>"
             f"<text x={place} y={_HEIGHT - _BOTTOM + 18} text-anchor=middle>{_short(x)}</text>"
         )
     for y in ticks:
+        place = f"{axes.y(y):.1f}"
         parts.append(
-            f"<line x1={_LEFT} x2={_WIDTH - _RIGHT} y1={down(y):.1f} y2={down(y):.1f} stroke='#8883'/>"
-            f"<text x={_LEFT - 8} y={down(y) + 4:.1f} text-anchor=end>{_short(y)}</text>"
+            f"<line x1={_LEFT} x2={_WIDTH - _RIGHT} y1={place} y2={place} stroke='#8883'/>"
+            f"<text x={_LEFT - 8} y={axes.y(y) + 4:.1f} text-anchor=end>{_short(y)}</text>"
         )
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(f"<text x={middle} y={_HEIGHT - 6} text-anchor=middle>{html.escape(across)}</text>")
     if unit:
         parts.append(f"<text x=14 y={_HEIGHT / 2} transform='rotate(-90 14 {_HEIGHT / 2})'>{html.escape(unit)}</text>")
-    heights = _apart([down(curve[-1][1]) for curve in curves.values()])
-    for number, (name, curve) in enumerate(curves.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        path = " ".join(f"{right(x):.1f},{down(y):.1f}" for x, y in curve if math.isfinite(y))
-        parts.append(f"<polyline points='{path}' fill=none stroke='{colour}' stroke-width=2.2 />")
-        for x, y in curve:
-            if len(curve) <= 12 or (logarithmic and x in marks):
-                tip = f"{html.escape(name)}, {html.escape(across)} {_short(x)}: {y:.4g} {html.escape(unit)}"
-                where = f"cx={right(x):.1f} cy={down(y):.1f}"
-                parts.append(f"<circle {where} r=3.5 fill='{colour}'><title>{tip}</title></circle>")
-        where = f"x={_WIDTH - _RIGHT + 8} y={heights[number] + 4:.1f}"
-        parts.append(f"<text {where} style='fill:{colour}'>{html.escape(name[:18])}</text>")
-    return "".join([*parts, "</svg>"])
+    return parts
+
+
+def _line(axes: _Axes, curve: Sequence[tuple[float, float]], colour: str) -> str:
+    path = " ".join(f"{axes.x(x):.1f},{axes.y(y):.1f}" for x, y in curve if math.isfinite(y))
+    return f"<polyline points='{path}' fill=none stroke='{colour}' stroke-width=2.2 />"
+
+
+def _points(
+    axes: _Axes, name: str, curve: Sequence[tuple[float, float]], colour: str, across: str, unit: str
+) -> list[str]:
+    """All points of a short curve; of a long one with a logarithmic axis those at the labels of x."""
+    marks = axes.marks()
+    parts = []
+    for x, y in curve:
+        if len(curve) <= _FEW_POINTS or (axes.logarithmic and x in marks):
+            tip = f"{html.escape(name)}, {html.escape(across)} {_short(x)}: {y:.4g} {html.escape(unit)}"
+            where = f"cx={axes.x(x):.1f} cy={axes.y(y):.1f}"
+            parts.append(f"<circle {where} r=3.5 fill='{colour}'><title>{tip}</title></circle>")
+    return parts
 
 
 def _ticks(low: float, high: float) -> list[float]:

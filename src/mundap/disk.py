@@ -16,7 +16,8 @@ from mundap.errors import MundapError, UsageError
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace a file's content; a reader sees the old or the new, and a crash leaves one of them."""
     temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
+    temporary.unlink(missing_ok=True)  # left by a dead process, or a link that somebody else put there
+    with temporary.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

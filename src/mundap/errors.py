@@ -2,7 +2,17 @@
 
 
 class MundapError(Exception):
-    """Any failure a user can do something about."""
+    """Any failure a user can do something about.
+
+    Args:
+        message: What happened, where, and what to do, in English; `{name}` stands for a fact.
+        facts: What is filled in. Kept apart from the message, so that this can be looked up in other languages.
+    """
+
+    def __init__(self, message: str = "", **facts: object) -> None:
+        self.message = message
+        self.facts = facts
+        super().__init__(message.format(**facts) if facts else message)
 
 
 class UsageError(MundapError):
@@ -13,7 +23,12 @@ class ExtraMissing(MundapError):
     """Something needs a package that the base install does not bring."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an extra package. Install it with: pip install 'mundap[{extra}]'")
+        # The package is in no registry yet: what works is a clone, or a wheel made from one.
+        message = (
+            "{what} needs the extra `{extra}`. Install it with: pip install '.[{extra}]' in a clone of the repository, "
+            "or pip install 'WHEEL[{extra}]' with the wheel"
+        )
+        super().__init__(message, what=what, extra=extra)
 
 
 class ModelError(MundapError):
@@ -30,3 +45,7 @@ class IndexDamaged(MundapError):
 
 class IndexLocked(MundapError):
     """Another process is writing to the index."""
+
+
+class EngineError(MundapError):
+    """A server that holds an index does not answer, or answers with an error."""

@@ -1,10 +1,33 @@
-"""The language of the house: small frozen records that every room speaks and none of them owns."""
+"""The records that all rooms share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 _MOST_REASONS = 1000
+_PAGES = {"pptx": "slide", "odp": "slide", "notebook": "cell", "epub": "part", "subtitles": "minute"}
+"""What the `page` of a block counts, by the `type` of the document, if not pages."""
+_SHEETS = ("csv", "xlsx", "ods")  # types whose lines are rows
+
+
+class Block(NamedTuple):
+    """A piece of a document that belongs together, as its file marks it.
+
+    Attributes:
+        start: Its first character in the document's text.
+        end: The one behind its last.
+        kind: `heading`, `text` (a paragraph), `item` (of a list), `row` (of a table) or `code`.
+        section: The headings above it, outermost first, joined by ` > `.
+        page: The page, slide or cell it begins on, from 1; 0 where the file has none.
+        line: The line (or the row of a sheet) it begins on, from 1; 0 where the file has none.
+    """
+
+    start: int
+    end: int
+    kind: str = "text"
+    section: str = ""
+    page: int = 0
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +41,7 @@ class Document:
         source: The file it came from.
         metadata: Further facts, for filters.
         whole: The text already is a passage (a row of psgs_w100, BEIR, MS MARCO) and is never split.
+        blocks: Its paragraphs, list items, table rows and so on, in order; none where the file has no structure.
     """
 
     id: str
@@ -26,11 +50,24 @@ class Document:
     source: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
+    blocks: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A slice of a document: `text` is the document's `text[start:end]`, counted in code points."""
+    """A slice of a document: `text` is the document's `text[start:end]`, counted in code points.
+
+    Attributes:
+        id: Unique within an index.
+        document: The document's id.
+        title: The document's title and the headings above the passage, as search, encoder and reader see them.
+        text: The slice.
+        source: The file the document came from.
+        start: Its first character in the document's text.
+        end: The one behind its last.
+        metadata: Facts of the document, and of the passage: `section`, `page`, `line`, `language`.
+        blocks: What it consists of; offsets are those of the document.
+    """
 
     id: str
     document: str
@@ -40,9 +77,33 @@ class Passage:
     start: int
     end: int
     metadata: Mapping[str, str] = field(default_factory=dict)
+    blocks: tuple[Block, ...] = ()
+
+    def block_at(self, place: int) -> Block | None:
+        """The block in which a character of the document stands."""
+        for block in reversed(self.blocks):
+            if block.start <= place:
+                return block
+        return self.blocks[0] if self.blocks else None
+
+    def place(self, start: int | None = None) -> str:
+        """Where in its file the passage stands, for people: `page 212`, `slide 3`, `row 7`, `line 40`, or nothing.
+
+        Args:
+            start: A character of the document; by default the passage's first.
+        """
+        block = self.block_at(self.start if start is None else start)
+        kind = self.metadata.get("type", "")
+        if block is None:
+            return ""
+        if block.page:
+            return f"{_PAGES.get(kind, 'page')} {block.page}"
+        if block.line:
+            return f"{'row' if kind in _SHEETS else 'line'} {block.line}"
+        return ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The passage as it stands in `--json` output."""
+        """The passage as JSON."""
         return {
             "id": self.id,
             "document": self.document,
@@ -51,6 +112,7 @@ class Passage:
             "source": self.source,
             "start": self.start,
             "end": self.end,
+            "place": self.place(),
             "metadata": dict(self.metadata),
         }
 
@@ -61,8 +123,8 @@ class Hit:
 
     Attributes:
         rank: From 1.
-        score: What the ranking was made by.
-        passage: What was found.
+        score: Hits are ranked by this.
+        passage: The passage.
         bm25: Its BM25 score, where the mode computed one.
         dense: Its inner product with the question, where the mode computed one.
     """
@@ -74,19 +136,19 @@ class Hit:
     dense: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The hit as it stands in `--json` output; scores that were not computed are left out."""
-        scores = {"bm25": self.bm25, "dense": self.dense}
-        return {
-            "rank": self.rank,
-            "score": self.score,
-            **{name: score for name, score in scores.items() if score is not None},
-            "passage": self.passage.as_dict(),
-        }
+        """The hit as JSON; scores that were not computed are left out."""
+        found: dict[str, Any] = {"rank": self.rank, "score": self.score}
+        if self.bm25 is not None:
+            found["bm25"] = self.bm25
+        if self.dense is not None:
+            found["dense"] = self.dense
+        found["passage"] = self.passage.as_dict()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found for a question.
+class SearchResult:
+    """The passages found for a question.
 
     Attributes:
         question: As it was asked.
@@ -101,13 +163,15 @@ class Found:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as it stands in `--json` output."""
-        return {
+        """The result as JSON."""
+        found: dict[str, Any] = {
             "query": self.question,
             "mode": self.mode,
             "hits": [hit.as_dict() for hit in self.hits],
-            **({"note": self.note} if self.note else {}),
         }
+        if self.note:
+            found["note"] = self.note
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +180,15 @@ class Answer:
 
     Attributes:
         text: Exactly as it stands in the source: the document's `text[start:end]`.
-        confidence: From 0 to 1: how likely it is right.
+        confidence: How likely it is right, from 0 to 1.
         hit: The passage it stands in, as it was found.
         start: Its first character in the document's text.
-        end: The one behind its last.
-        score: What answers are ranked by, higher is better.
+        end: The one after its last.
+        score: Answers are ranked by this, higher is better.
         selection: The probability that this passage, of those read, has the answer.
         span: The probability of the span in its passage.
         support: Passages that were read in which the same answer was found.
-        features: What confidence was computed from, see `mundap.reader.answers`.
+        features: The scores that confidence was computed from, see `mundap.reader.answers`.
     """
 
     text: str
@@ -139,7 +203,7 @@ class Answer:
     features: tuple[float, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer as it stands in `--json` output."""
+        """The answer as JSON."""
         return {
             "text": self.text,
             "confidence": round(self.confidence, 4),
@@ -147,6 +211,7 @@ class Answer:
             "start": self.start,
             "end": self.end,
             "source": self.hit.passage.source,
+            "place": self.hit.passage.place(self.start),
             "score": self.score,
             "selection": self.selection,
             "span": self.span,
@@ -157,17 +222,18 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What came of a question.
+class AskResult:
+    """The answers to a question.
 
     Attributes:
         question: As it was asked.
-        answers: Best first; none if no answer is likely enough.
-        guess: The best one that was not likely enough, if there is no other.
-        hits: What was found.
+        answers: Best first; none if no answer is sure enough.
+        guess: The best one that is not sure enough, if there is no other.
+        hits: The passages that were found to be read.
         note: Why nothing was read, if so.
-        more: How many of the answers that were asked for are not given because they are not likely enough. Where one
-            answer was asked for, nobody looked.
+        more: How many of the answers that were asked for are left out because they are not sure enough; 0 where only
+            one was asked for.
+        readings: The reader's scores for each of the first hits, as far as it read, for `mundap.pipeline.explain`.
     """
 
     question: str
@@ -176,21 +242,24 @@ class Answered:
     hits: tuple[Hit, ...] = ()
     note: str = ""
     more: int = 0
+    readings: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def no_answer(self) -> bool:
-        """Whether there is none."""
+        """Whether there is no answer."""
         return not self.answers
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as it stands in `--json` output."""
-        return {
+        """The result as JSON, without hits and readings."""
+        found: dict[str, Any] = {
             "question": self.question,
             "answers": [answer.as_dict() for answer in self.answers],
             "no_answer": self.no_answer,
             "guess": self.guess.as_dict() if self.guess else None,
-            **({"note": self.note} if self.note else {}),
         }
+        if self.note:
+            found["note"] = self.note
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +291,7 @@ class Question:
         answers: Any one is right. Never blank.
         gold: Passages, or documents, known to answer it.
         start: Where the first answer begins in the text of the first gold passage, if that is known.
+        unanswerable: The file says that it has no answer, as SQuAD 2.0 does of some.
     """
 
     id: str
@@ -229,6 +299,7 @@ class Question:
     answers: tuple[str, ...] = ()
     gold: tuple[Context, ...] = ()
     start: int | None = None
+    unanswerable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +329,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something that could not be read: a file, or one row of it (`source` is then `file:line`)."""
+    """Something that could not be read: a file, or one row of it (`source` is then `file:line`).
+
+    Attributes:
+        source: What.
+        reason: Why.
+        expected: It is no document (a picture, a font, a binary), so nobody misses it: it is counted and that is all.
+    """
 
     source: str
     reason: str
+    expected: bool = False
 
     def as_dict(self) -> dict[str, str]:
-        """The record as it stands in `--json` output."""
+        """The record as JSON."""
         return {"source": self.source, "reason": self.reason}
 
 
@@ -275,17 +353,22 @@ class Skipping:
     Attributes:
         skipped: What that was; of more than a thousand, the first thousand.
         skipped_count: How many in all.
+        left_out: Files that are no documents, such as pictures, by the reason: not missed, and not among the skipped.
     """
 
     skipped: list[Skipped] = field(default_factory=list, kw_only=True)
     skipped_count: int = field(default=0, kw_only=True)
+    left_out: dict[str, int] = field(default_factory=dict, kw_only=True)
 
     def skip(self, skipped: Skipped) -> None:
         """Note something unreadable."""
+        if skipped.expected:
+            self.left_out[skipped.reason] = self.left_out.get(skipped.reason, 0) + 1
+            return
         self.skipped_count += 1
         if len(self.skipped) < _MOST_REASONS:
             self.skipped.append(skipped)
 
     def skipped_as_dict(self) -> dict[str, Any]:
-        """This part of `--json` output."""
+        """What was skipped, as JSON."""
         return {"skipped": [one.as_dict() for one in self.skipped], "skipped_count": self.skipped_count}

@@ -144,9 +144,9 @@ def test_beir_folders_and_anyones_trec_run(example, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["evaluate", "retrieval"], "nothing to measure"),
-        (["evaluate", "retrieval", "--beir", "b", "-q", "x"], "--beir has questions"),
-        (["evaluate", "retrieval", "--run", "r", "--mode", "bm25"], "--run judges"),
+        (["evaluate", "retrieval"], "nothing to evaluate"),
+        (["evaluate", "retrieval", "--beir", "b", "-q", "x"], "a BEIR folder has queries"),
+        (["evaluate", "retrieval", "--run", "r", "--mode", "bm25"], "runs hold what was found before"),
         (["evaluate", "retrieval", "--run", "r", "-k"], "requires an argument"),
         (["data", "make", "-q", "x", "-o", "out"], "cannot tell the format"),
         (["data", "make", "-q", "x.json", "-o", "x.json"], "one of the files to read"),
@@ -212,3 +212,87 @@ def test_a_limit_limits_what_is_judged(tmp_path):
     (tmp_path / "run").write_text("".join(f"q{n} Q0 d 1 1.0 x\n" for n in range(40)))
     few = found("evaluate", "retrieval", "--run", tmp_path / "run", "--qrels", tmp_path / "qrels", "--limit", 4)
     assert (few["questions"], few["ndcg@10"]) == (4, 1.0)
+
+
+def test_what_was_dropped_is_written_when_all_are(example, tmp_path):
+    out, dropped = tmp_path / "train.jsonl", tmp_path / "dropped.jsonl"
+    lines = b'{"question": "Who is nowhere?", "answers": ["Zzyzx"]}'
+    code, _, err = mundap("data", "make", "-i", example, "-q", "-", "-o", out, "--dropped", dropped, stdin=lines)
+    assert (code, out.exists()) == (1, False)
+    assert "no example could be made of 1 question: no passage with the answer" in err
+    assert json.loads(dropped.read_text())["question"] == "Who is nowhere?"
+
+
+def test_questions_from_a_pipe(example, tmp_path):
+    rows = QUESTIONS.read_text("utf-8").splitlines()[:3]
+    lines = "\n".join(rows).encode()
+    code, out, err = mundap("data", "make", "-i", example, "-q", "/dev/stdin", "-o", tmp_path / "a.jsonl", stdin=lines)
+    assert code == 0, err
+    assert "3 examples of 3 questions" in out
+    code, out, err = mundap("evaluate", "retrieval", "-i", example, "-q", "-", "--mode", "bm25", "--json", stdin=lines)
+    assert (code, json.loads(out)["questions"]) == (0, 3)
+
+
+def test_ms_marco_from_queries_qrels_and_triples_of_ids(example, tmp_path):
+    (tmp_path / "queries.tsv").write_text("7\thow high is the top of kilimanjaro\n8\twho was sala baker\n")
+    (tmp_path / "qrels.tsv").write_text("7 0 en/kilimanjaro.md 1\n8\t0\ten/sala-baker.md\t1\n")
+    train = tmp_path / "train.jsonl"
+    report = found(
+        "data", "make", "-i", example, "-q", tmp_path / "queries.tsv", "--qrels", tmp_path / "qrels.tsv", "-o", train,
+        "--bm25", 2,
+    )  # fmt: skip
+    assert (report["kept"], report["from_gold"], report["without_answers"]) == (2, 2, 2)
+    first, second = (json.loads(line) for line in train.read_text("utf-8").splitlines())
+    assert first["positive_ctxs"][0]["title"] == "Kilimanjaro"
+    ids = [one["positive_ctxs"][0]["passage_id"] for one in (first, second)]
+    (tmp_path / "ids.tsv").write_text(f"7\t1\t2\n7\t{ids[0]}\t{ids[1]}\n")
+    arguments = ("data", "convert", tmp_path / "ids.tsv", "--from", "triple-ids", "-o", tmp_path / "converted.jsonl")
+    assert "give the file of the queries" in mundap(*arguments)[2]
+    done = found(*arguments, "-q", tmp_path / "queries.tsv", "-i", example, code=3)
+    assert (done["examples"], done["skipped_count"]) == (1, 1)
+    converted = json.loads((tmp_path / "converted.jsonl").read_text("utf-8"))
+    assert converted["question"] == "how high is the top of kilimanjaro"
+    assert converted["hard_negative_ctxs"][0]["title"] == "Sala Baker"
+
+
+def test_unanswerable_questions_are_counted_by_themselves(example, tmp_path):
+    rows = [
+        {"id": "a", "question": "How high is the top of Kilimanjaro?", "answers": ["5,895 metres"]},
+        {"id": "b", "question": "How high is the tower of Zzyzx?", "answers": []},
+        {"id": "c", "question": "How high is Kilimanjaro on Mars?", "answers": ["none"], "is_impossible": True},
+    ]
+    data, predictions = tmp_path / "data.jsonl", tmp_path / "predictions.json"
+    data.write_text("\n".join(map(json.dumps, rows)))
+    predictions.write_text(json.dumps({"a": "5,895 metres", "b": "", "c": "12 feet"}))
+    facts = found("evaluate", "answers", "-q", data, "--predictions", predictions)
+    assert (facts["questions"], facts["exact_match"]) == (1, 100)
+    assert facts["unanswerable"] == {
+        "questions": 2,
+        "answered_though_unanswerable": 50.0,
+        "squad2_exact_match": 66.67,
+        "squad2_f1": 66.67,
+    }
+    out = tmp_path / "out.json"
+    code, text, err = mundap("evaluate", "answers", "-i", example, "-q", data, "--fusion", "linear", "-o", out)
+    assert code == 0, err
+    assert "2 questions without an answer:" in text
+    assert set(json.loads(out.read_text())) == {"a", "b", "c"}
+
+
+def test_a_table_with_unknown_columns_is_an_error_and_not_zero_percent(example, tmp_path):
+    path = tmp_path / "asked.tsv"
+    path.write_text("7\tHow high is the top of Kilimanjaro?\t5,895 metres\n")
+    code, out, err = mundap("evaluate", "answers", "-i", example, "-q", path)
+    assert (code, out) == (1, "")
+    assert "3 columns: expected two" in err
+    path.write_text("question\tgold\nHow high is the top of Kilimanjaro?\t5,895 metres\n")
+    assert "none of them is called answers" in mundap("evaluate", "retrieval", "-i", example, "-q", path)[2]
+
+
+def test_the_fusion_of_the_papers_for_answers(example):
+    asked = ("ask", "-i", example, "--json", "How high is the top of Kilimanjaro?")
+    _, plain, _ = mundap(*asked)
+    code, linear, err = mundap(*asked, "--fusion", "linear", "--lambda", "2")
+    assert code == 0, err
+    scores = [json.loads(one)["answers"][0]["retrieval"] for one in (plain, linear)]
+    assert scores[0] != scores[1], "BM25 + 2 sim is no mean of z-scores"

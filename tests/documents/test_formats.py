@@ -12,7 +12,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from mundap.documents import SourceFile, read
-from mundap.records import Document, Skipped
+from mundap.records import Block, Document, Skipped
 
 
 def read_file(path: Path, form=None):
@@ -52,7 +52,10 @@ def pdf(text: str, password: str = "") -> bytes:
 def test_plain_text(tmp_path):
     path = tmp_path / "my_notes.txt"
     path.write_text("Hello there.\n")
-    assert one(path) == Document("my_notes.txt", "Hello there.\n", "my notes", "my_notes.txt")
+    blocks = (Block(0, 12, "text", "", 0, 1),)
+    assert one(path) == Document(
+        "my_notes.txt", "Hello there.\n", "my notes", "my_notes.txt", {"type": "text"}, blocks=blocks
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "euc-kr", "cp949"])
@@ -76,7 +79,7 @@ def test_markdown_without_marks_and_with_front_matter(tmp_path):
     )
     document = one(path)
     assert document.title == "Real title"
-    assert document.metadata == {"tags": "x, y"}
+    assert document.metadata == {"type": "markdown", "tags": "x, y"}
     assert document.text == "Heading\n\nSome bold link code.\n\nitem"
     path.write_text("# Heading\n\ntext")
     assert one(path).title == "Heading"
@@ -112,7 +115,7 @@ def test_docx(tmp_path):
     made.core_properties.title = "Word"
     made.save(tmp_path / "a.docx")
     document = one(tmp_path / "a.docx")
-    assert document.text == "First paragraph.\n\nleft | right\n\nLast."
+    assert document.text == "First paragraph.\n\nleft: right\n\nLast."
     assert document.title == "Word"
 
 
@@ -204,7 +207,7 @@ def test_squad(tmp_path):
         ("locked.pdf", pdf("secret", "pw"), "password-protected"),
         ("broken.docx", b"PK\x03\x04 nonsense", "not a readable DOCX"),
         ("bad.json", b"hello", "broken JSON"),
-        ("strange.tsv", b"a\tb\tc\td\n", "not a table of passages"),
+        ("strange.tsv", b"a\tb\tc\td\n", "not a table"),
         ("corrupt.txt.gz", b"\x1f\x8b\x08\x00garbage", "corrupt or truncated"),
     ],
 )

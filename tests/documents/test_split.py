@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from mundap.documents import Splitter
 from mundap.errors import UsageError
+from mundap.records import Block
 
 texts = st.text(alphabet="ab c\n\t.!서울 東京タワー。éx", max_size=400)
 
@@ -80,3 +81,65 @@ def test_nonsense_is_refused(options):
 @pytest.mark.parametrize("splitter", [Splitter(), Splitter(7), Splitter(10, overlap=3), Splitter(20, sentences=True)])
 def test_texts_are_what_the_spans_hold(text, splitter):
     assert list(splitter.texts(text)) == [" ".join(text[start:end].split()) for start, end in splitter.spans(text)]
+
+
+def built(*parts):
+    """Text and blocks of (kind, words, section)."""
+    text, blocks = "", []
+    for kind, words, section in parts:
+        start = len(text) + 2 if text else 0
+        text = f"{text}\n\n{words}" if text else words
+        blocks.append(Block(start, len(text), kind, section))
+    return text, blocks
+
+
+def cut(parts, **options):
+    text, blocks = built(*parts)
+    return [text[start:end] for start, end in Splitter(sentences=True, **options).spans(text, blocks)]
+
+
+def test_a_heading_goes_with_what_follows_it():
+    parts = [("text", "a b c d e f g.", "A"), ("heading", "Next", "B"), ("text", "h i j.", "B")]
+    assert cut(parts, words=8) == ["a b c d e f g.", "Next\n\nh i j."]
+    assert cut([parts[0], ("heading", "Next", "A"), ("text", "h i j k.", "A")], words=8)[1].startswith("Next")
+
+
+def test_rows_items_and_code_are_never_cut():
+    rows = [("row", f"Item: n{n}; Limit: one two three. Four", "T") for n in range(10)]
+    assert all(piece.startswith("Item: ") and piece.endswith("Four") for piece in cut(rows, words=20))
+    code = [("text", "Do this:", ""), ("code", "one two. Three\nfour five. Six", ""), ("text", "And then that.", "")]
+    assert "one two. Three\nfour five. Six" in "|".join(cut(code, words=4))
+
+
+def test_a_code_block_that_is_too_long_is_cut_at_line_ends():
+    code = [("code", "\n".join(f"line {n} of it" for n in range(30)), "")]
+    assert all(piece.startswith("line") and piece.endswith("it") for piece in cut(code, words=10))
+
+
+def test_a_passage_ends_with_its_section_if_it_is_long_enough():
+    long = [("text", "one two three four five.", "A"), ("text", "six seven.", "B")]
+    assert cut(long, words=10) == ["one two three four five.", "six seven."]
+    short = [("text", "one two.", "A"), ("text", "six seven.", "B")]
+    assert cut(short, words=10) == ["one two.\n\nsix seven."]
+
+
+def test_a_small_rest_joins_the_passage_before_it():
+    parts = [("text", "a b c d e f g h i j.", ""), ("text", "k.", "")]
+    assert len(cut(parts, words=10)) == 1
+    assert len(cut(parts, words=10, overlap=3)) == 2
+
+
+def test_a_sentence_may_be_twice_as_long_as_a_passage():
+    assert cut([("text", "a b c d e f. G h.", "")], words=4) == ["a b c d e f.", "G h."]
+
+
+@given(texts, st.integers(1, 12), st.integers(0, 5))
+@settings(max_examples=200, deadline=None)
+def test_units_with_overlap_cover_everything_in_order(text, words, overlap):
+    splitter = Splitter(words=words, overlap=min(overlap, words - 1), sentences=True)
+    spans = list(splitter.spans(text))
+    covered = set()
+    for start, end in spans:
+        covered |= set(range(start, end))
+    assert all(n in covered for n, character in enumerate(text) if not character.isspace())
+    assert spans == sorted(spans)

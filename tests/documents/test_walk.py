@@ -110,3 +110,25 @@ def test_strange_entries_are_named_and_stop_nothing(tree, tmp_path):
         list(find(["x" * 5000], tmp_path))
     with pytest.raises(MundapError):
         list(find([tree], tmp_path, ["!"]))
+
+
+def test_links_that_lead_out_are_not_followed_unless_asked_for(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    inside = tmp_path / "inside"
+    (inside / "sub").mkdir(parents=True)
+    (inside / "own.txt").write_text("own")
+    (inside / "alias.txt").symlink_to("own.txt")
+    (inside / "out.txt").symlink_to(outside / "secret.txt")
+    (inside / "folder").symlink_to(outside)
+    (inside / "sub" / "loop").symlink_to(inside)
+    found = list(find([inside], tmp_path))
+    assert [one.id for one in found if isinstance(one, SourceFile)] == ["alias.txt", "own.txt"]
+    left = [one for one in found if isinstance(one, Skipped)]
+    assert len(left) == 3
+    assert all(one.expected for one in left)
+    followed = [one.id for one in find([inside], tmp_path, follow_links=True) if isinstance(one, SourceFile)]
+    assert followed == ["alias.txt", "folder/secret.txt", "out.txt", "own.txt"]
+    (direct,) = find([inside / "out.txt"], tmp_path)
+    assert direct.path.read_text() == "secret"

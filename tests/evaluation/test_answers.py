@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mundap.errors import MundapError, UsageError
-from mundap.evaluation.answers import Task, measure
+from mundap.evaluation.answers import AnswersTask, measure
 from mundap.evaluation.confidence import fit
 from mundap.models.folder import ReaderConfig
 from tests.cli.test_cli import mundap
@@ -123,14 +123,14 @@ def test_em_and_f1_are_squads_on_the_command_line(data, tmp_path):
     assert (facts["questions"], facts["match"], facts["notes"]) == (7, "string", [])
     code, out, _ = mundap("evaluate", "answers", "-q", data, "--predictions", tmp_path / "preds.json")
     assert code == 0
-    assert f"exact match {em:.2f}, F1 {f1:.2f}" in out
+    assert f"exact match (SQuAD) {em:.2f}, F1 of words (SQuAD) {f1:.2f}" in out
 
 
 def test_what_does_not_go_together_is_said(data, tmp_path):
-    with pytest.raises(UsageError, match="leave out"):
-        Task(str(data), predictions="x", index="y")
-    with pytest.raises(UsageError, match="leave out -i"):
-        Task(str(data), run="x", index="y")
+    with pytest.raises(UsageError, match="predictions are scored as they are: no index"):
+        AnswersTask(str(data), predictions="x", index="y")
+    with pytest.raises(UsageError, match="instead of an index"):
+        AnswersTask(str(data), run="x", index="y")
 
 
 def test_korean_is_judged_by_korquads_rule(tmp_path):
@@ -138,7 +138,7 @@ def test_korean_is_judged_by_korquads_rule(tmp_path):
     given = {"k1": "《황금종려상》", "k2": "서울시", "k3": "5월", "k4": "송강호"}
     data = squad_file(tmp_path / "korquad.json", asked)
     (tmp_path / "preds").write_text(json.dumps(given, ensure_ascii=False))
-    found = measure(Task(str(data), predictions=str(tmp_path / "preds")))
+    found = measure(AnswersTask(str(data), predictions=str(tmp_path / "preds")))
     assert found.match == "cjk"
     em = [max(korquad_normal(given[name]) == korquad_normal(one) for one in answers) for name, answers in asked.items()]
     f1 = [max(korquad_f1(given[name], one) for one in answers) for name, answers in asked.items()]
@@ -146,7 +146,7 @@ def test_korean_is_judged_by_korquads_rule(tmp_path):
     assert figures(found) == pytest.approx((100 * np.mean(em), 100 * np.mean(f1)), abs=0.005)
     assert 0 < f1[3] < f1[1] < 1
     # by words, as SQuAD counts, hardly anything would be left
-    string_f1 = measure(Task(str(data), predictions=str(tmp_path / "preds"), match="string")).as_dict()["f1"]
+    string_f1 = measure(AnswersTask(str(data), predictions=str(tmp_path / "preds"), match="string")).as_dict()["f1"]
     assert string_f1 < 100 * np.mean(f1)
 
 
@@ -159,7 +159,7 @@ def test_trec_answers_are_patterns(tmp_path):
     (tmp_path / "trec.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
     given = {"1": "November 7, 1867", "2": "the physicist Curie", "3": "warszawa, Poland"}
     (tmp_path / "preds").write_text(json.dumps(given))
-    found = measure(Task(str(tmp_path / "trec.tsv"), predictions=str(tmp_path / "preds")))
+    found = measure(AnswersTask(str(tmp_path / "trec.tsv"), predictions=str(tmp_path / "preds")))
     assert found.match == "regex"
     # as DrQA: the pattern must match where the prediction begins
     right = [re.compile(row[3], re.I | re.U | re.M).match(given[row[0]]) is not None for row in rows]
@@ -178,17 +178,17 @@ def test_gold_passages_are_read(tiny_reader, tmp_path):
         {"id": "c", "question": "who?", "answers": ["lord"], "gold": ["no text"]},
     ]
     (tmp_path / "data.jsonl").write_text(as_lines(rows))
-    task = Task(str(tmp_path / "data.jsonl"), reader=str(tiny_reader), out=str(tmp_path / "out.json"))
+    task = AnswersTask(str(tmp_path / "data.jsonl"), reader=str(tiny_reader), out=str(tmp_path / "out.json"))
     found = measure(task)
     assert [(row.text, row.em) for row in found.outcomes] == [("villain", 1.0), ("king", 0.0), ("", 0.0)]
     assert found.notes == ["1 questions have no passage to read: they count as wrong"]
     # what was written is what is scored
     assert json.loads((tmp_path / "out.json").read_text()) == {"a": "villain", "b": "king", "c": ""}
-    again = measure(Task(str(tmp_path / "data.jsonl"), predictions=str(tmp_path / "out.json")))
+    again = measure(AnswersTask(str(tmp_path / "data.jsonl"), predictions=str(tmp_path / "out.json")))
     assert figures(again) == figures(found) == pytest.approx((100 / 3, 100 / 3), abs=0.005)
     with pytest.raises(MundapError, match="no question in it has an answer"):
-        (tmp_path / "none.jsonl").write_text(as_lines([{"question": "who?", "answers": []}]))
-        measure(Task(str(tmp_path / "none.jsonl"), reader=str(tiny_reader)))
+        (tmp_path / "none.jsonl").write_text(as_lines([{"question": "who?"}]))
+        measure(AnswersTask(str(tmp_path / "none.jsonl"), reader=str(tiny_reader)))
 
 
 def run_file(path, count=1):
@@ -219,7 +219,7 @@ def test_passages_of_a_run_are_read_and_the_oracle_is_what_could_be_reached(tiny
     assert sure["ece"] == pytest.approx(sure["ece_with_removed"])
     code, out, _ = mundap("evaluate", "answers", "-q", path, "--run", path, "--reader", tiny_reader, "-k", 2)
     assert code == 0
-    assert "exact match 100.00" in out
+    assert "exact match (SQuAD) 100.00" in out
     assert "oracle by passages read: 2: 100.0" in out
 
 
@@ -241,7 +241,7 @@ def test_what_is_no_run_to_read_is_said(tiny_reader, tmp_path, content, message)
     (tmp_path / "q.jsonl").write_text(as_lines([KING]))
     (tmp_path / "run").write_text(content)
     with pytest.raises(MundapError, match=re.escape(message)):
-        measure(Task(str(tmp_path / "q.jsonl"), run=str(tmp_path / "run"), reader=str(tiny_reader)))
+        measure(AnswersTask(str(tmp_path / "q.jsonl"), run=str(tmp_path / "run"), reader=str(tiny_reader)))
 
 
 def test_passages_of_a_run_without_a_text_are_left_out_and_said(tiny_reader, tmp_path):
@@ -253,7 +253,7 @@ def test_passages_of_a_run_without_a_text_are_left_out_and_said(tiny_reader, tmp
         "2": {**KING, "question": "not asked", "contexts": contexts[:1]},
     }
     (tmp_path / "run.json").write_text(json.dumps(rows))
-    task = Task(str(tmp_path / "q.jsonl"), run=str(tmp_path / "run.json"), reader=str(tiny_reader), cuts=(1,))
+    task = AnswersTask(str(tmp_path / "q.jsonl"), run=str(tmp_path / "run.json"), reader=str(tiny_reader), cuts=(1,))
     found = measure(task)
     assert [(row.text, row.oracle) for row in found.outcomes] == [("king", {1: True}), ("", {1: False})]
     assert found.notes == [
@@ -280,7 +280,7 @@ def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
     contexts += [{"id": "2", "title": "", "text": "the lord of a ring", "score": "1"}]
     rows = [{"question": f"who {n}?", "answers": ["villain"], "ctxs": contexts} for n in range(30)]
     (tmp_path / "run.json").write_text(json.dumps(rows))
-    task = Task(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader), cuts=(2,))
+    task = AnswersTask(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader), cuts=(2,))
     found = fit(task)
     assert found["cases"] == 60
     kept = ReaderConfig.load(reader)
@@ -294,12 +294,12 @@ def test_confidence_is_fitted_and_kept_with_the_reader(tmp_path):
         fit(dataclasses.replace(task, reader="reader"))
     assert found["coverage_at_90_precision"] == 50.0
     facts = measure(
-        Task(**{"questions": task.questions, "run": task.run, "reader": str(reader), "removed": True})
+        AnswersTask(**{"questions": task.questions, "run": task.run, "reader": str(reader), "removed": True})
     ).as_dict()
     assert facts["confidence"]["auroc_against_removed"] == 1.0
     assert (facts["confidence"]["answered"], facts["confidence"]["answered_though_removed"]) == (100.0, 0.0)
     with pytest.raises(MundapError, match="too few"):
-        fit(Task(str(run_file(tmp_path / "few.json")), run=str(tmp_path / "few.json"), reader=str(reader)))
+        fit(AnswersTask(str(run_file(tmp_path / "few.json")), run=str(tmp_path / "few.json"), reader=str(reader)))
 
 
 def test_the_questions_are_not_written_over(tiny_reader, tmp_path):
@@ -311,21 +311,25 @@ def test_the_questions_are_not_written_over(tiny_reader, tmp_path):
     assert path.read_bytes() == before
 
 
-def test_what_is_left_out_is_said(tmp_path):
+def test_unanswerable_questions_are_counted_apart_and_those_without_any_answer_are_left_out(tmp_path):
     qas = [
         {"id": "a", "question": "who?", "answers": [{"text": "king", "answer_start": 4}]},
         {"id": "b", "question": "who not?", "answers": [], "is_impossible": True},
         {"id": "c", "question": "who else?", "answers": []},
+        {"id": "d", "question": "who knows?"},
     ]
     data = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": "the king is here", "qas": qas}]}]}
     (tmp_path / "v2.json").write_text(json.dumps(data))
     (tmp_path / "preds.json").write_text('{"a": "king", "b": "", "c": ""}')
-    found = measure(Task(str(tmp_path / "v2.json"), predictions=str(tmp_path / "preds.json"))).as_dict()
+    found = measure(AnswersTask(str(tmp_path / "v2.json"), predictions=str(tmp_path / "preds.json"))).as_dict()
     assert (found["exact_match"], found["questions"]) == (100.0, 1)
-    assert found["notes"] == [
-        "1 questions are marked as unanswerable: they are left out",
-        "1 questions have no answer: they are left out",
-    ]
+    assert found["unanswerable"] == {
+        "questions": 2,
+        "answered_though_unanswerable": 0.0,
+        "squad2_exact_match": 100.0,
+        "squad2_f1": 100.0,
+    }
+    assert found["notes"] == ["1 questions have no answer in the file: they are left out"]
 
 
 def test_with_the_answer_its_whole_document_is_taken_away(tmp_path, tiny_model):
@@ -339,7 +343,7 @@ def test_with_the_answer_its_whole_document_is_taken_away(tmp_path, tiny_model):
     (docs / "two.txt").write_text("music for a king")
     Index.build([docs], tmp_path / "i", model=str(tiny_model))
     (tmp_path / "q.jsonl").write_text('{"question": "what is it?", "answers": ["villain"]}\n')
-    task = Task(
+    task = AnswersTask(
         str(tmp_path / "q.jsonl"), index=str(tmp_path / "i"), reader=str(make_reader(tmp_path / "r")), removed=True
     )
     (row,) = measure(task).outcomes
@@ -347,18 +351,20 @@ def test_with_the_answer_its_whole_document_is_taken_away(tmp_path, tiny_model):
     assert row.without.text == "king"
 
 
-def test_a_writing_that_the_reader_does_not_know_counts_as_wrong_as_ask_says_nothing(tmp_path):
+def test_a_script_that_the_reader_does_not_know_counts_as_wrong_as_ask_says_nothing(tmp_path):
     rows = [
         {"question": asked, "answers": ["villain"], "ctxs": [{"id": "1", "text": "a film with a villain"}]}
         for asked in ("who?", "악당은 누구?")
     ]
     (tmp_path / "run.json").write_text(json.dumps(rows))
     reader = make_reader(tmp_path / "r", scripts="latin")
-    found = measure(Task(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader))).as_dict()
+    found = measure(
+        AnswersTask(str(tmp_path / "run.json"), run=str(tmp_path / "run.json"), reader=str(reader))
+    ).as_dict()
     assert found["exact_match"] == 50.0
     assert set(found["exact_match_by_passages"].values()) == {50.0}
     assert set(found["oracle"].values()) == {100.0}  # which is about what was found, whoever can read it
-    assert found["notes"] == ["1 questions are in a writing that the reader does not know: they count as wrong"]
+    assert found["notes"] == ["1 questions are in a script that the reader does not know: they count as wrong"]
 
 
 # Calibration by its definitions.

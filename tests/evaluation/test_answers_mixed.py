@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from mundap.datasets.queries import match_of
 from mundap.errors import UsageError
 from mundap.evaluation import calibration
-from mundap.evaluation.answers import Task, measure
+from mundap.evaluation.answers import AnswersTask, measure
 from mundap.evaluation.confidence import fit
 from mundap.models.folder import ReaderConfig
-from mundap.questions import match_of
 from mundap.records import Question
 from tests.cli.test_cli import mundap
 from tests.conftest import make_reader
@@ -30,7 +30,7 @@ def test_questions_that_were_not_read_say_nothing_of_confidence(tmp_path, others
     """They are wrong, but nobody was sure of anything: the figures are those of the questions that were read."""
     reader = str(make_reader(tmp_path / "r", scripts="latin"))
     path = run_file(tmp_path / "run.json", [f"who {n}?" for n in range(4)] + others)
-    found = measure(Task(path, run=path, reader=reader, removed=True)).as_dict()
+    found = measure(AnswersTask(path, run=path, reader=reader, removed=True)).as_dict()
     assert found["exact_match"] == pytest.approx(400 / (4 + len(others)), abs=0.005)
     sure = found["confidence"]
     assert (sure["questions_read"], sure["questions_asked_again"]) == (4, 4)
@@ -46,7 +46,7 @@ def test_both_sides_of_removed_are_the_same_questions(tmp_path):
     rows += [{"question": "where?", "answers": ["villain"], "ctxs": []}]
     (tmp_path / "run.json").write_text(json.dumps(rows))
     path = str(tmp_path / "run.json")
-    found = measure(Task(path, run=path, reader=str(make_reader(tmp_path / "r")), removed=True))
+    found = measure(AnswersTask(path, run=path, reader=str(make_reader(tmp_path / "r")), removed=True))
     sure = found.as_dict()["confidence"]
     assert (sure["questions_read"], sure["questions_asked_again"]) == (4, 1)
     # The lords are as sure as the one that is left of the villain: beside him they would make it .625.
@@ -62,7 +62,7 @@ def test_a_confidence_is_fitted_on_what_was_read(tmp_path):
     for name, others in (("one", []), ("two", [f"누구 {n}?" for n in range(40)])):
         reader = make_reader(tmp_path / name, scripts="latin")
         path = run_file(tmp_path / f"{name}.json", [f"who {n}?" for n in range(30)] + others)
-        assert fit(Task(path, run=path, reader=str(reader)))["cases"] == 60
+        assert fit(AnswersTask(path, run=path, reader=str(reader)))["cases"] == 60
         kept.append(ReaderConfig.load(reader))
     assert (kept[0].confidence, kept[0].threshold) == (kept[1].confidence, kept[1].threshold)
 
@@ -76,7 +76,7 @@ def test_each_question_is_judged_by_its_own_rule(tmp_path):
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "preds.json").write_text(json.dumps({"en": "the Nile", "ko": "서울시", "ja": "1988年"}))
     given = ("evaluate", "answers", "-q", tmp_path / "q.jsonl", "--predictions", tmp_path / "preds.json")
-    found = measure(Task(str(tmp_path / "q.jsonl"), predictions=str(tmp_path / "preds.json")))
+    found = measure(AnswersTask(str(tmp_path / "q.jsonl"), predictions=str(tmp_path / "preds.json")))
     assert [(row.em, round(row.f1, 2)) for row in found.outcomes] == [(1.0, 1.0), (0.0, 0.75), (0.0, 0.89)]
     facts = found.as_dict()
     assert (facts["match"], facts["questions_by_match"]) == ("auto", {"cjk": 2, "string": 1})
@@ -102,9 +102,9 @@ def test_gold_goes_with_no_other_source(tmp_path, tiny_reader):
         assert "leave out -i, --run and --predictions" in err
     code, _, err = mundap("evaluate", "answers", "-q", path, "--gold", "--removed", "--reader", tiny_reader)
     assert code == 2
-    assert "leave out --gold" in err
-    with pytest.raises(UsageError, match="--removed takes documents away"):
-        Task(path, removed=True)
+    assert "gold passages alone have no others" in err
+    with pytest.raises(UsageError, match="gold passages alone have no others"):
+        AnswersTask(path, removed=True)
 
 
 def test_what_was_skipped_is_in_the_json(tmp_path):

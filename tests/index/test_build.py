@@ -197,7 +197,14 @@ def test_fresh_means_fresh_and_repairs(corpus, tmp_path):
     other.write_text("an added text")
     build([corpus], out, PLAIN)
     add([other], out)
-    job = {"verb": "index", "paths": [str(corpus.resolve())], "ignore": [], "form": None, "fresh": False}
+    job = {
+        "verb": "index",
+        "paths": [str(corpus.resolve())],
+        "ignore": [],
+        "links": False,
+        "form": None,
+        "fresh": False,
+    }
     with Writer(out, Index(out).manifest.settings, None, job) as writer:
         writer.delete(writer.corpus.numbers_from("docs/one.txt"))
         writer.checkpoint()  # and then it dies
@@ -312,7 +319,7 @@ def test_odd_files(tmp_path):
     (docs / "noword.txt").write_text("x" * 3_000_000)
     (docs / "null.txt").write_bytes(b"a\0b")
     report = build([docs], tmp_path / "i", PLAIN)
-    assert [s.reason for s in report.skipped] == ["binary file, not text"]
+    assert (report.skipped, report.left_out) == ([], {"binary file, not text": 1})
     assert Index(tmp_path / "i").search("emoji")[0].passage.source == "docs/with space 😀.txt"
     assert max(len(p.text.split()) for p in Index(tmp_path / "i").passages()) == 100
 

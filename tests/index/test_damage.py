@@ -1,14 +1,16 @@
 """What is missing, broken or of another version in an index is found and said."""
 
 import contextlib
+import json
 from dataclasses import replace
 
 import pytest
 
 from mundap import Index
+from mundap.disk import checksum
 from mundap.errors import IndexDamaged, ModelError
 from mundap.index.build import Options, add, build, compact, delete
-from mundap.index.manifest import Manifest
+from mundap.index.manifest import FORMAT, Manifest, _digest
 from mundap.index.verify import verify
 
 PLAIN = Options(model="none")
@@ -40,7 +42,9 @@ def test_rows_of_another_layout_are_said(corpus, tmp_path):
     manifest = Manifest.load(out)
     (segment,) = manifest.segments
     files = tuple(
-        replace(file, bytes=victim.stat().st_size) if file.path.endswith("sources.bin") else file
+        replace(file, bytes=victim.stat().st_size, sha256=checksum(victim))
+        if file.path.endswith("sources.bin")
+        else file
         for file in segment.files
     )
     manifest.with_changes(segments=(replace(segment, files=files),)).save(out, "manifest.json")
@@ -53,7 +57,7 @@ def test_a_manifest_of_a_newer_format_or_a_broken_one(corpus, tmp_path):
     build([corpus], out, PLAIN)
     path = out / "manifest.json"
     good = path.read_text()
-    path.write_text(good.replace('"format": 1', '"format": 99'))
+    path.write_text(good.replace('"format": 2', '"format": 99'))
     with pytest.raises(IndexDamaged, match="format 99"):
         Index(out)
     with pytest.raises(IndexDamaged, match="format 99"):
@@ -122,3 +126,102 @@ def test_truncated_tombstones_are_noticed(corpus, tmp_path):
     next(out.glob("deleted-*.bin")).write_bytes(b"")
     with pytest.raises(IndexDamaged):
         Index(out)
+
+
+def rewritten(out, change):
+    """Change the manifest and make its checksum right again, as another version of the program would."""
+    path = out / "manifest.json"
+    body = json.loads(path.read_text())
+    del body["sha256"], body["format"]
+    change(body)
+    path.write_text(json.dumps({"format": FORMAT, "sha256": _digest(body), **body}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body: body.pop("settings"), "settings is missing"),
+        (lambda body: body.update(segments=7), "segments is not a list"),
+        (lambda body: body["segments"][0].pop("first"), "first is missing"),
+        (lambda body: body["segments"][0].update(first="0"), "first is not a whole number"),
+        (lambda body: body["segments"][0].update(passages=-1), "out of bounds"),
+        (lambda body: body.update(next_number=1 << 70), "out of bounds"),
+        (lambda body: body["settings"].update(sentences=1), "sentences is not true or false"),
+        (lambda body: body["lexical"].update(folder="../x"), "no name of ours"),
+        (lambda body: body["lexical"]["files"][0].update(path="/etc/passwd"), "is not below it"),
+        (lambda body: body["segments"][0]["files"][0].update(path="segments/../../x"), "is not below it"),
+        (lambda body: body.update(dense=[]), "is not an object"),
+    ],
+)
+def test_a_manifest_with_a_wrong_field_is_an_error_and_no_crash(corpus, tmp_path, change, message):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    rewritten(out, change)
+    for use in (lambda: Index(out), lambda: add([corpus], out), lambda: verify(out)):
+        with pytest.raises(IndexDamaged, match=message):
+            use()
+
+
+def test_a_field_of_a_newer_program_is_overlooked_by_readers_and_keeps_writers_out(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    rewritten(out, lambda body: body["settings"].update(colour="blue"))
+    assert Index(out).search("river")
+    assert verify(out) == []
+    with pytest.raises(IndexDamaged, match=r"does not know its settings\.colour.*Upgrade"):
+        add([corpus], out)
+    build([corpus], out, PLAIN, fresh=True)
+    add([corpus], out)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"format": ' + "9" * 5000 + "}", '{"format": true}', '{"format": 2, "a": ' + '{"a":' * 900 + "1" + "}" * 901])  # fmt: skip
+def test_a_manifest_of_nonsense_is_an_error(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(IndexDamaged):
+        Index(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["encoder.fp32.onnx", "tokenizer.json", "config.json"])
+def test_a_missing_file_of_the_model_is_found_by_verify(corpus, tmp_path, name):
+    from tests.conftest import make_model
+
+    model = make_model(tmp_path / "model")
+    out = tmp_path / "i"
+    build([corpus], out, Options(model=str(model)))
+    (model / name).rename(tmp_path / name)
+    assert verify(out)
+    (tmp_path / name).rename(model / name)
+    assert verify(out) == []
+
+
+def test_files_of_another_state_are_noticed(corpus, tmp_path):
+    out = tmp_path / "i"
+    build([corpus], out, PLAIN)
+    (old,) = out.glob("lexical-*")
+    kept = {path.name: path.read_bytes() for path in old.iterdir()}
+    delete(out, ["b1"])
+    (new,) = out.glob("lexical-*")
+    (new / "meta.json").write_bytes(kept["meta.json"])
+    with pytest.raises(IndexDamaged, match="checksum is wrong|bytes"):
+        Index(out)
+    assert verify(out)
+
+
+def test_a_model_that_gives_no_numbers_is_refused(corpus, tmp_path):
+    import onnx
+    from onnx import numpy_helper
+
+    from mundap.disk import checksum
+    from mundap.models.folder import EncoderConfig
+    from tests.conftest import make_model
+
+    model = make_model(tmp_path / "model")
+    graph = onnx.load(model / "encoder.fp32.onnx")
+    table = numpy_helper.to_array(graph.graph.initializer[0]).copy()
+    table[5:] = float("nan")
+    graph.graph.initializer[0].CopyFrom(numpy_helper.from_array(table, "table"))
+    onnx.save(graph, model / "encoder.fp32.onnx")
+    sums = {name: checksum(model / name) for name in ("encoder.fp32.onnx", "tokenizer.json")}
+    replace(EncoderConfig.load(model), sha256=sums).save(model)
+    with pytest.raises(ModelError, match="not numbers"):
+        build([corpus], tmp_path / "i", Options(model=str(model)))

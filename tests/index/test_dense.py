@@ -24,7 +24,7 @@ def make_corpus(root, sizes, seed=0):
             np.float16
         )
         for row in range(size):
-            writer.add(Document(f"d{first + row}", "x", whole=True), [(0, 1)], row)
+            writer.add(Document(f"d{first + row}", "x", whole=True), [(0, 1)], ["en"], first + row)
         writer.add_vectors(made)
         entries.append(writer.close())
         vectors.append(made.astype(np.float32))

@@ -14,7 +14,9 @@ from tests.conftest import make_model, make_reader
 
 def edit(folder, **changes):
     path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    facts = json.loads(path.read_text())
+    del facts["sha256"]["config.json"]
+    path.write_text(json.dumps({**facts, **changes}))
     return path
 
 
@@ -24,18 +26,18 @@ def edit(folder, **changes):
         ("threshold", None, "a number of at least 0 and at most 1"),
         ("threshold", "x", "a number of at least 0 and at most 1"),
         ("threshold", math.nan, "a number of at least 0 and at most 1"),
-        ("enough", 2, "a number of at least 0 and at most 1"),
+        ("early_stop", 2, "a number of at least 0 and at most 1"),
         ("retrieval_weight", math.inf, "a number"),
         ("confidence", [1, 2], "an object, every value a number"),
         ("confidence", {"bias": "x"}, "an object, every value a number"),
         ("confidence", {"bias": math.nan}, "an object, every value a number"),
         ("sha256", {"reader.fp32.onnx": 5}, "an object, every value a text"),
-        ("max_length", "many", "a whole number of at least 8"),
-        ("max_length", -5, "a whole number of at least 8"),
-        ("max_length", 128.0, "a whole number of at least 8"),
-        ("longest", 0, "a whole number of at least 1"),
-        ("longest", True, "a whole number of at least 1"),
-        ("stride", -1, "a whole number of at least 0"),
+        ("max_length", "many", "a whole number of at least 8 and at most 1,000,000"),
+        ("max_length", -5, "a whole number of at least 8 and at most 1,000,000"),
+        ("max_length", 128.0, "a whole number of at least 8 and at most 1,000,000"),
+        ("max_answer_length", 0, "a whole number of at least 1 and at most 1,000,000"),
+        ("max_answer_length", True, "a whole number of at least 1 and at most 1,000,000"),
+        ("stride", -1, "a whole number of at least 0 and at most 1,000,000"),
         ("ranking", "foo", 'one of "selection", "product"'),
         ("layout", "bar", 'one of "dpr", "pair"'),
         ("layout", ["dpr"], 'one of "dpr", "pair"'),
@@ -58,8 +60,8 @@ def test_a_wrong_value_in_an_encoders_config_is_named(tmp_path, key, value):
         EncoderConfig.load(path.parent)
 
 
-def test_what_is_right_or_unknown_is_taken(tmp_path):
-    path = edit(make_reader(tmp_path / "r"), threshold=1, retrieval_weight=-2, confidence={"bias": 1}, later="x")
+def test_what_is_right_is_taken(tmp_path):
+    path = edit(make_reader(tmp_path / "r"), threshold=1, retrieval_weight=-2, confidence={"bias": 1})
     found = ReaderConfig.load(path.parent)
     assert (found.threshold, found.retrieval_weight, found.confidence) == (1, -2, {"bias": 1})
 
@@ -111,3 +113,39 @@ def test_a_model_without_checksums_is_used_as_it_is(tmp_path):
     edit(folder, sha256={})
     flip(folder / "reader.fp32.onnx")
     assert len(Reader.from_pretrained(folder).read("who?", [("", "the king")])) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"dimension": 10**13}, {"max_length": 2**70}, {"fusion_weihgt": 0.3}, {"x": 1}], ids=str
+)
+def test_a_number_beyond_reason_or_an_unknown_name_is_refused(tmp_path, changes):
+    path = edit(make_model(tmp_path / "m"), **changes)
+    with pytest.raises(ModelError, match="at most 1,000,000|nothing is known of"):
+        EncoderConfig.load(path.parent)
+
+
+def test_a_flipped_bit_in_a_config_is_noticed_and_an_edited_one_can_be_used(tmp_path):
+    path = make_model(tmp_path / "m") / "config.json"
+    text = path.read_text()
+    path.write_text(text.replace('"fusion_weight": 0.7', '"fusion_weight": 0.3'))
+    with pytest.raises(ModelError, match="damaged, or was edited"):
+        EncoderConfig.load(path.parent)
+    edit(path.parent, fusion_weight=0.3)
+    assert EncoderConfig.load(path.parent).fusion_weight == 0.3
+    EncoderConfig.load(path.parent).save(path.parent)
+    assert "config.json" in json.loads(path.read_text())["sha256"]
+
+
+def test_deep_json_is_no_config(tmp_path):
+    path = make_model(tmp_path / "m") / "config.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ModelError, match="not a model's config"):
+        EncoderConfig.load(path.parent)
+
+
+def test_weights_of_another_dimension_are_named(tmp_path):
+    for dimension in (1, 8):
+        folder = make_model(tmp_path / f"m{dimension}", dimension)
+        edit(folder, dimension=16)
+        with pytest.raises(ModelError, match="gives vectors of shape"):
+            Encoder.from_pretrained(folder).encode_questions(["the river"])

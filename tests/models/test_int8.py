@@ -38,7 +38,7 @@ def run(path, tokens=TOKENS):
 
 def both(folder, table, *weights):
     """What the graph gives in fp32 and in int8."""
-    from mundap.models.export import quiet
+    from mundap.models.fp32 import quiet
     from mundap.models.int8 import write_int8
 
     write(folder / "fp32.onnx", table, *weights)
@@ -90,3 +90,27 @@ def test_a_head_of_few_columns_is_not_rounded(tmp_path, chance):
     both(tmp_path, table, weight)
     kept = {one.name: one.data_type for one in onnx.load(str(tmp_path / "int8.onnx")).graph.initializer}
     assert (kept["weight0"], kept["table"]) == (onnx.TensorProto.FLOAT, onnx.TensorProto.INT8)
+
+
+def test_a_table_that_came_in_four_bits_stays_so_and_loses_nothing(tmp_path):
+    random = np.random.default_rng(3)
+    codes = random.integers(-8, 8, (50, 64)).astype(np.float32)
+    codes[:, ::32] = -8  # the largest of each block
+    scales = random.uniform(0.01, 1.0, (50, 2)).astype(np.float16).astype(np.float32)
+    table = codes * np.repeat(scales, 32, axis=1)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gather", ["table", "input_ids"], ["vector"], name="look")],
+        "g",
+        [onnx.helper.make_tensor_value_info("input_ids", onnx.TensorProto.INT64, ["batch", "length"])],
+        [onnx.helper.make_tensor_value_info("vector", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(table, "table")],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "fp32.onnx")
+    ids = np.array([[3, 49, 0]])
+    from mundap.models.int8 import write_int8
+
+    write_int8(tmp_path / "fp32.onnx", tmp_path / "int8.onnx", [{"input_ids": ids}])
+    session = onnxruntime.InferenceSession(tmp_path / "int8.onnx")
+    assert np.array_equal(session.run(None, {"input_ids": ids})[0], table[ids])
+    assert (tmp_path / "int8.onnx").stat().st_size < (tmp_path / "fp32.onnx").stat().st_size / 3

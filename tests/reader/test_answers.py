@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mundap.models.folder import ReaderConfig
-from mundap.models.reader import Scored
-from mundap.models.windows import Window
-from mundap.reader.answers import FEATURES, confidence, rank, selection
+from mundap.reader.answers import rank, selection
+from mundap.reader.confidence import FEATURES, confidence
+from mundap.reader.inputs import Window
+from mundap.reader.runtime import Scored
 
 FIRST = 3  # [CLS], a word of the question, [SEP]
 LOW = -20.0
@@ -214,13 +215,13 @@ def test_without_a_head_for_it_the_margin_over_no_span_selects():
 numbers = st.floats(-1e4, 1e4)
 
 
-@given(st.tuples(numbers, numbers, numbers), numbers, numbers)
+@given(st.tuples(*[numbers] * len(FEATURES)), numbers, numbers)
 def test_confidence_is_a_probability_for_any_scores(features, bias, weight):
     for curve in ({}, {"bias": bias, "selection": weight, "margin": weight, "retrieval": weight}):
         assert 0.0 <= confidence(features, curve) <= 1.0
 
 
-@given(st.tuples(numbers, numbers, numbers), st.integers(0, 2), st.floats(0, 100))
+@given(st.tuples(*[numbers] * len(FEATURES)), st.integers(0, 2), st.floats(0, 100))
 def test_better_scores_never_make_it_less_sure(features, place, more):
     better = tuple(value + more * (n == place) for n, value in enumerate(features))
     for curve in ({}, {"bias": -1.0, "selection": 0.3, "margin": 0.1, "retrieval": 0.2}):
@@ -229,22 +230,22 @@ def test_better_scores_never_make_it_less_sure(features, place, more):
 
 def test_confidence_follows_the_fitted_curve():
     curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25}
-    assert confidence((2.0, 4.0, 99.0), curve) == pytest.approx(1 / (1 + math.exp(-1.0)))
-    assert confidence((1.0, 0.0, 0.0), {}) > confidence((0.0, 0.0, 0.0), {}) == 0.5
+    assert confidence((2.0, 4.0, 99.0, 99.0), curve) == pytest.approx(1 / (1 + math.exp(-1.0)))
+    assert confidence((1.0, 0.0, 0.0, 0.0), {}) > confidence((0.0, 0.0, 0.0, 0.0), {}) == 0.5
 
 
 def test_a_feature_that_is_not_known_counts_as_it_typically_is():
     curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25, "retrieval": 2.0, "typical": 0.75}
-    assert confidence((1.0, 2.0, math.nan), curve) == confidence((1.0, 2.0, 0.75), curve)
-    assert confidence((1.0, 2.0, math.nan), {}) == confidence((1.0, 2.0, 0.0), {})
+    assert confidence((1.0, 2.0, 0.5, math.nan), curve) == confidence((1.0, 2.0, 0.5, 0.75), curve)
+    assert confidence((1.0, 2.0, 0.5, math.nan), {}) == confidence((1.0, 2.0, 0.5, 0.0), {})
 
 
 def test_a_reader_says_so_when_it_does_not_know_the_writing(tiny_reader, tmp_path):
     from dataclasses import replace
 
     from mundap import Index
-    from mundap.models.reader import Reader
-    from mundap.reader.ask import ask
+    from mundap.pipeline.ask import ask
+    from mundap.reader.runtime import Reader
 
     (tmp_path / "a.txt").write_text("서울은 대한민국의 수도이다. The villain lives there.")
     index = Index.build([tmp_path / "a.txt"], tmp_path / "i", model="none")
@@ -252,6 +253,39 @@ def test_a_reader_says_so_when_it_does_not_know_the_writing(tiny_reader, tmp_pat
     reader.config = replace(reader.config, scripts="latin")
     found = ask(index, "대한민국의 수도는?", reader)
     assert found.no_answer
-    assert "Latin" in found.note
+    assert "English only" in found.note
     assert [hit.passage.document for hit in found.hits] == ["a.txt"]
     assert not ask(index, "who is the villain?", reader, threshold=0).no_answer
+
+
+def test_an_answer_that_several_passages_give_has_the_larger_share():
+    place = FEATURES.index("share")
+    alone = ranked([simple("maybe Rome", {"Rome": 1.0}), simple("maybe Oslo", {"Oslo": 1.0})])
+    agreed = ranked(
+        [simple("maybe Rome", {"Rome": 1.0}), simple("maybe Oslo", {"Oslo": 1.0}), simple("and Oslo", {"Oslo": 1.0})]
+    )
+    assert dict(alone)["Oslo"].features[place] == pytest.approx(0.0, abs=1e-3)
+    assert agreed[0][0] == "Oslo"
+    assert agreed[0][1].features[place] == pytest.approx(math.log(2), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "answer"),
+    [
+        ("It keeps three connections. The value is less.", ("three", "value"), "three connections"),
+        ("ports 65,535 | x", ("65,535", "|"), "65,535"),
+        ("use compresslevel=9, then", "compresslevel=9,", "compresslevel=9"),
+        ("founded by (Ian Murdock in", ("(Ian", "Murdock"), "Ian Murdock"),
+        ("it was Mr. Smith again", ("Mr.", "Smith"), "Mr. Smith"),
+        ("cold: -3 °C today", ("-3", "°C"), "-3 °C"),
+        ("수도는 서울이다。 부산은", ("서울이다。", "부산은"), "서울"),
+    ],
+)
+def test_an_answer_is_clean_at_its_edges_and_ends_with_its_sentence(text, span, answer):
+    assert ranked([simple(text, {span: 5.0})])[0][0] == answer
+
+
+def test_a_korean_answer_ends_before_its_particle():
+    pytest.importorskip("kiwipiepy")
+    found = ranked([simple("대한민국의 수도는 서울은 아니다", {"서울은": 5.0})])
+    assert found[0][0] == "서울"

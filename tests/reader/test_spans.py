@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mundap.reader.spans import candidates, softmax
@@ -23,7 +23,7 @@ def possible(starts, ends, first, longest):
 
 @pytest.mark.parametrize("longest", [1, 2, 10, 30, 100])
 def test_the_worked_example(longest):
-    found = candidates(row(STARTS), row(ENDS), longest=longest)
+    found = candidates(row(STARTS), row(ENDS), max_length=longest)
     expected = possible(STARTS, ENDS, 0, longest)
     assert {(span.start, span.end) for span in found} == {(s, t) for _, s, t in expected}
     assert [span.score for span in found] == pytest.approx([score for score, _, _ in expected])
@@ -35,7 +35,7 @@ def test_the_best_of_the_worked_example():
     assert (found[0].start, found[0].end) == (7, 8)
     assert found[0].score == pytest.approx(0.8924)
     assert (found[1].start, found[1].end) == (3, 8)  # .95 x .92, and not the next start with the next end
-    assert len(candidates(row(STARTS), row(ENDS), longest=100)) == 73  # of 100; 27 would end before they start
+    assert len(candidates(row(STARTS), row(ENDS), max_length=100)) == 73  # of 100; 27 would end before they start
 
 
 def test_no_span_begins_before_the_text():
@@ -57,7 +57,7 @@ def test_only_the_ten_best_starts_and_ends_are_paired():
 
 
 def test_the_longest_answer_is_obeyed():
-    found = candidates(row(STARTS), row(ENDS), longest=5)
+    found = candidates(row(STARTS), row(ENDS), max_length=5)
     assert max(span.end - span.start for span in found) == 4  # 7 to 11 is five tokens
 
 
@@ -69,10 +69,11 @@ def test_when_every_pair_is_impossible_the_best_start_gets_the_best_end_it_can_h
     (only,) = candidates(starts, ends)
     assert (only.start, only.end) == (39, 42)
     assert only.score == pytest.approx(0.99 * 0.5)
-    (only,) = candidates(starts, ends, longest=2)
+    (only,) = candidates(starts, ends, max_length=2)
     assert (only.start, only.end) == (39, 40)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is not a fault
 @given(st.data())
 def test_any_scores_give_possible_spans_in_order(data):
     length = data.draw(st.integers(1, 25))

@@ -47,13 +47,13 @@ class Server:
         said: queue.Queue[str] = queue.Queue()
         threading.Thread(target=lambda: said.put(self.process.stdout.readline()), daemon=True).start()
         threading.Thread(target=self._read_log, daemon=True).start()
-        found = re.search(r"http://\S+", said.get(timeout=60))
+        found = re.search(r"http://\S+", said.get(timeout=240))
         if found is None:
             self.process.wait(10)
             raise AssertionError(f"the server did not start: {''.join(self.log)}")
         self.address = found.group()
         self.port = int(self.address.rpartition(":")[2])
-        self.client = httpx2.Client(base_url=self.address, timeout=60)
+        self.client = httpx2.Client(base_url=self.address, timeout=120)
 
     def _read_log(self) -> None:
         with contextlib.suppress(ValueError):

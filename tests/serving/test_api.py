@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from mundap import Index, Reader, ask
-from mundap.reader.ask import find
+from mundap.pipeline.search import search
 
 HOSTILE = "<script>alert(1)</script> & \"quotes\" 'and' <img src=x onerror=alert(2)>"
 ODD = ["서울의 강은?", "naïve café", "👩‍👩‍👧‍👦 🇰🇷", "\u202eright to left", "a\u0000b", "e\u0301" * 50, "\ufffe\uffff", "’“”", "x" * 2000,
@@ -67,7 +67,7 @@ def test_ask_is_what_the_command_line_prints(server, index, tiny_reader, options
 @pytest.mark.parametrize("mode", ["bm25", "dense", "hybrid", None])
 def test_search_is_what_the_command_line_prints(server, index, mode):
     found = server.search("river king", mode=mode, k=3).json()
-    expected = find(index, ["river king"], 3, mode)[0].as_dict()
+    expected = search(index, ["river king"], 3, mode)[0].as_dict()
     assert [hit["passage"] for hit in found["hits"]] == [hit["passage"] for hit in expected["hits"]]
     assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit["score"] for hit in expected["hits"]])
     assert (found["query"], found["mode"]) == ("river king", mode or "hybrid")
@@ -84,7 +84,7 @@ def test_several_questions_give_a_list_and_each_what_it_gets_alone(server):
 
 def test_the_reader_orders_what_was_found(server, index, tiny_reader):
     found = server.search("river", k=4, rerank=True).json()
-    expected = find(index, ["river"], 4, None, Reader.from_pretrained(tiny_reader))[0]
+    expected = search(index, ["river"], 4, None, Reader.from_pretrained(tiny_reader))[0]
     assert [hit["passage"]["id"] for hit in found["hits"]] == [hit.passage.id for hit in expected.hits]
 
 
@@ -116,7 +116,8 @@ def test_indexes_go_by_name(server, index):
     listed = server.get("/v1/indexes").json()["indexes"]
     assert [one["name"] for one in listed] == ["main", "words"]
     assert listed[0] == {
-        "name": "main", "documents": 4, "passages": len(index), "modes": ["bm25", "dense", "hybrid"], "languages": ["en"],
+        "name": "main", "documents": 4, "passages": len(index), "modes": ["bm25", "dense", "hybrid"],
+        "languages": ["en", "ko"],
         "writable": False, "generation": 1, "reader": True,
     }  # fmt: skip
     assert listed[1]["modes"] == ["bm25"]
@@ -232,7 +233,7 @@ def test_health_metrics_and_description(server):
     assert hits >= 1
     description = server.get("/openapi.json").json()
     assert {"/v1/ask", "/v1/search", "/v1/documents", "/v1/documents/{id}"} <= set(description["paths"])
-    assert server.get("/docs").status_code == 404  # FastAPI's own page loads scripts from elsewhere
+    assert server.get("/docs").text == server.get("/").text  # FastAPI's own page loads scripts from elsewhere
 
 
 def test_logs_are_json_without_text(server):
@@ -243,3 +244,34 @@ def test_logs_are_json_without_text(server):
     lines = [json.loads(line) for line in server.log]
     assert {"time", "level", "event", "route", "status", "ms", "client", "id"} <= set(lines[-1])
     assert not [line for line in server.log if "zebra" in line or "villain" in line or "서울" in line]
+
+
+def test_documents_are_listed_in_pages(server, index):
+    found = server.get("/v1/documents").json()
+    listed, total = index.listing()
+    assert (found["total"], found["documents"]) == (total, [one.as_dict() for one in listed])
+    second = server.get("/v1/documents?most=1&first=1&sort=size").json()
+    assert (second["total"], [one["id"] for one in second["documents"]]) == (4, [index.listing(sort="size")[0][1].id])
+    assert [one["id"] for one in server.get("/v1/documents?words=TWO").json()["documents"]] == ["sub/two.md"]
+    limited = server.get("/v1/documents", params={"where": ["language=en", "type=markdown"], "source": "*/sub/*"})
+    assert [one["id"] for one in limited.json()["documents"]] == ["sub/two.md"]
+    assert server.get("/v1/documents?where=language=xx").json() == {"total": 0, "documents": []}
+    assert server.get("/v1/facts").json()["facts"] == index.facts()
+    for bad in ("most=0", "most=1001", "first=-1", "sort=nix", "where=language", "words=" + "x" * 1001):
+        failed(server.get(f"/v1/documents?{bad}"), 422)
+
+
+def test_what_was_skipped_is_told_with_the_reason(start, tmp_path):
+    (tmp_path / "good.txt").write_text("the river")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 no")
+    Index.build([tmp_path / "good.txt", tmp_path / "broken.pdf"], tmp_path / "i", model="none")
+    found = start({"main": tmp_path / "i"}).get("/v1/skipped").json()
+    assert found["total"] == 1
+    assert found["skipped"][0]["source"].endswith("broken.pdf")
+    assert "not a readable PDF" in found["skipped"][0]["reason"]
+
+
+def test_every_passage_says_where_it_stands(server):
+    hit = server.search("king film", k=1, filters={"sources": ["*/two.md"]}).json()["hits"][0]
+    assert hit["passage"]["place"] == "line 5"
+    assert [one["place"] for one in server.get("/v1/documents/sub/two.md").json()["passages"]] == ["line 5"]

@@ -28,9 +28,9 @@ class Work:
         return [2 * item for item in items]
 
 
-def run(work, scenario, threads=1, largest=4, waiting=100):
+def run(work, scenario, threads=1, largest=4, waiting=100, cost=lambda key: 1):
     async def main():
-        lane = Lane("test", work, threads, largest, waiting)
+        lane = Lane("test", work, threads, largest, waiting, cost)
         try:
             return await scenario(lane)
         finally:
@@ -161,3 +161,56 @@ def test_the_cache_keeps_the_newest_up_to_its_size():
     for number in range(1000):  # nothing is for nothing: the smallest entries are limited too
         cache.put(str(number).encode(), b"")
     assert 1 < len(cache._kept) < 100
+
+
+def test_clients_take_turns_however_much_one_of_them_asks_for():
+    work = Work()
+
+    async def scenario(lane):
+        tasks = [
+            asyncio.create_task(lane.do("key", list(range(number, number + 10)), 10, "greedy")) for number in (0, 10)
+        ]
+        await asyncio.sleep(0.05)
+        tasks.append(asyncio.create_task(lane.do("key", [100], 10, "modest")))
+        await asyncio.sleep(0.05)
+        work.go.set()
+        return await asyncio.gather(*tasks)
+
+    assert run(work, scenario)[2] == [200]
+    assert 100 in work.batches[1][1]  # the first batch ran when it came
+
+
+def test_a_full_queue_has_room_for_who_has_less_than_a_share():
+    work = Work()
+
+    async def scenario(lane):
+        tasks = [asyncio.create_task(lane.do("key", list(range(10)), 10, "greedy")) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(Busy):
+            await lane.do("key", [1], 10, "greedy")
+        tasks.append(asyncio.create_task(lane.do("key", [100], 10, "modest")))
+        await asyncio.sleep(0.05)
+        work.go.set()
+        return await asyncio.gather(*tasks)
+
+    assert run(work, scenario, waiting=16)[2] == [200]
+
+
+def test_costly_items_make_small_batches():
+    work = Work()
+    work.go.set()
+
+    async def scenario(lane):
+        await lane.do("dear", list(range(4)), 10)
+
+    run(work, scenario, largest=4, cost=lambda key: 3)
+    assert all(len(items) == 1 for _, items in work.batches)
+
+
+def test_a_request_that_brings_files_counts_as_several():
+    clients = Clients(rate=0, burst=0, at_once=10)
+    assert clients.enter("a", 8)
+    assert not clients.enter("a", 8)
+    assert clients.enter("a")
+    clients.leave("a", 8)
+    assert clients.enter("a", 8)

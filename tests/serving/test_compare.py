@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from mundap.evaluation.compare import comparison
-from mundap.evaluation.retrieval import Task, measure
+from mundap.evaluation.retrieval import RetrievalTask, measure
 from tests.conftest import EXAMPLES
 
 QUESTIONS = (EXAMPLES / "questions.jsonl").read_text("utf-8").splitlines()[:24]
@@ -72,7 +72,7 @@ def test_a_comparison_is_what_the_library_says(client, example_index, tmp_path):
     told = lines(send(client, modes=["bm25", "hybrid"], k=5))
     path = tmp_path / "q.jsonl"
     path.write_text("\n".join(QUESTIONS), "utf-8")
-    own = measure(Task(example_index, str(path), modes=("bm25", "hybrid"), cuts=(1, 5, 20), gold=False))
+    own = measure(RetrievalTask(example_index, str(path), modes=("bm25", "hybrid"), cuts=(1, 5, 20), gold=False))
     expected = comparison(own.systems, own.cuts, 5, own.differences)
     result = told[-1]["result"]
     assert {name: result[name] for name in expected} == json.loads(json.dumps(expected))
@@ -85,7 +85,9 @@ def test_files_of_results_are_compared_as_well(client, example_index, tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text("\n".join(QUESTIONS), "utf-8")
     measure(
-        Task(str(example_index.path), str(path), modes=("bm25", "hybrid"), cuts=(20,), out=str(tmp_path / "run.json"))
+        RetrievalTask(
+            str(example_index.path), str(path), modes=("bm25", "hybrid"), cuts=(20,), out=str(tmp_path / "run.json")
+        )
     )
     runs = [(name, (tmp_path / f"run.{name}.json").read_text("utf-8")) for name in ("bm25", "hybrid")]
     by_files = lines(send(client, runs=runs))[-1]["result"]

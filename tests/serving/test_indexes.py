@@ -151,3 +151,16 @@ def test_an_index_that_is_damaged_and_repaired(server, folder):
     until(lambda: works(server))
     assert server.search("king").json()["hits"]
     assert server.process.poll() is None
+
+
+def test_the_first_korean_question_need_not_wait_for_kiwi(tmp_path, monkeypatch):
+    loaded = []
+    monkeypatch.setattr("mundap.text.korean.load_in_background", lambda: loaded.append(True))
+    for name, text in (
+        ("en", "The capital of Korea is a large city by a river."),
+        ("ko", "서울은 대한민국의 수도이다."),
+    ):
+        (tmp_path / f"{name}.txt").write_text(text, "utf-8")
+        Index.build([tmp_path / f"{name}.txt"], tmp_path / name, model="none")
+        indexes.Served(name, tmp_path / name)
+        assert bool(loaded) is (name == "ko")

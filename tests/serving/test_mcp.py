@@ -133,7 +133,7 @@ async def use_everything(client, folder):
     assert document["length"] == len(passage["text"])
     past = await called(client, "fetch_document", id=passage["document"], start=10**9)
     assert past["text"] == ""
-    only = await called(client, "search", question="river", filters={"where": {"language": "en"}})
+    only = await called(client, "search", question="river", filters={"where": {"topic": "geo"}})
     assert [hit["passage"]["document"] for hit in only["hits"]] == ["two.md"]
     ordered = await called(client, "search", question="music", rerank=True, filters=None)
     assert [hit["rank"] for hit in ordered["hits"]] == [1, 2, 3, 4, 5]
@@ -331,4 +331,4 @@ def test_without_the_package_the_extra_is_named(monkeypatch, capfd, folder):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(SystemExit, match="1"):
         run(["mcp", "-i", str(folder)])
-    assert "pip install 'mundap[mcp]'" in capfd.readouterr().err
+    assert "pip install '.[mcp]'" in capfd.readouterr().err

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mundap.evaluation.retrieval import Task, measure
+from mundap.evaluation.retrieval import RetrievalTask, measure
 from tests.conftest import EXAMPLES
 from tests.serving.browser import shot
 
@@ -27,7 +27,7 @@ def test_two_rankings(visit, examples, example_index, questions):
     page.select_option("#second", "hybrid")
     page.click("#compare")
     page.wait_for_selector(".verdict")
-    own = measure(Task(example_index, str(questions), modes=("bm25", "hybrid"), cuts=(1, 5, 20), gold=False))
+    own = measure(RetrievalTask(example_index, str(questions), modes=("bm25", "hybrid"), cuts=(1, 5, 20), gold=False))
     rows = page.locator(".comparison tbody tr").all()
     for row, k in zip(rows, own.cuts, strict=True):
         shown = row.locator("td").all_text_contents()

@@ -77,8 +77,23 @@ def test_documents_come_and_go(server, folder):
     index = Index(folder / "i")
     assert index.document("b.html").text == "The sun is a film."
     assert index.document(hostile["id"]).metadata == {"topic": "geo"}
-    assert index.search("earth")[0].passage.source == "upload:" + hostile["id"]
+    assert index.search("earth", mode="bm25")[0].passage.source == "upload:" + hostile["id"]
     until(lambda: server.get("/v1/documents/a.txt").json()["text"] == "The king is gone.")
+
+
+def test_a_file_is_read_again(server, folder):
+    assert server.post("/v1/documents/a.txt").json()["unchanged"] == 1
+    (folder / "docs" / "a.txt").write_text("The queen of the sea was a hero.")
+    report = server.post("/v1/documents/a.txt").json()
+    assert (report["added"], report["removed"], report["documents"]) == (1, 1, 1)
+    assert "queen" in server.get("/v1/documents/a.txt").json()["text"]
+    put(server, ("moon.md", b"The moon."))
+    assert "Send it again" in server.post("/v1/documents/moon.md").json()["error"]["message"]
+    assert server.post("/v1/documents/nix").status_code == 404
+    (folder / "docs" / "a.txt").unlink()
+    (folder / "docs" / "a.txt").symlink_to("/etc/hostname")
+    assert server.post("/v1/documents/a.txt").status_code == 422
+    assert "queen" in server.get("/v1/documents/a.txt").json()["text"]
 
 
 def test_what_cannot_be_used_is_said_and_changes_nothing(server, folder):

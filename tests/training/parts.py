@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from mundap.datasets.examples import writing
 from mundap.records import Context, Example, Question
-from mundap.training.formats import writing
-from mundap.training.recipe import DataSet, Recipe
+from mundap.training.recipe import DataSet, RetrieverRecipe
 
 WORDS = [
     "the",
@@ -33,13 +33,13 @@ WORDS = [
 ]
 
 
-def example(number, chance):
+def example(number, rng):
     def text(length):
-        return " ".join(chance.choice(WORDS, length))
+        return " ".join(rng.choice(WORDS, length))
 
-    name = "".join(chance.choice(list("abcdefghijklmnopqrstuvwxyz"), 5))  # what question and passage have in common
-    positive = Context(f"p{number}", name, f"{text(int(chance.integers(5, 40)))} answer{chr(97 + number % 26)}")
-    hard = tuple(Context(f"h{number}.{n}", "t", text(int(chance.integers(5, 40)))) for n in range(3))
+    name = "".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), 5))  # what question and passage have in common
+    positive = Context(f"p{number}", name, f"{text(int(rng.integers(5, 40)))} answer{chr(97 + number % 26)}")
+    hard = tuple(Context(f"h{number}.{n}", "t", text(int(rng.integers(5, 40)))) for n in range(3))
     return Example(
         Question(str(number), f"{name} {text(3)} {name}", (f"answer{chr(97 + number % 26)}",)),
         (positive,),
@@ -50,14 +50,14 @@ def example(number, chance):
 
 def write_files(folder, make=example, sets=(("a", 1, 40), ("b", 2, 12), ("dev", 3, 20))):
     """A tiny checkpoint, training sets and a dev set: their names, seeds and sizes."""
-    from tests.models.test_export import make_checkpoint
+    from tests.encoder.test_export import make_checkpoint
 
     make_checkpoint(folder / "start")
     for name, seed, number in sets:
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         with writing(folder / f"{name}.jsonl", "dpr-jsonl") as write:
             for n in range(number):
-                write(make(n, chance))
+                write(make(n, rng))
     return folder
 
 
@@ -65,12 +65,12 @@ def recipe(files, out, **changes):
     facts = {
         "train": (DataSet(str(files / "a.jsonl")), DataSet(str(files / "b.jsonl"), weight=2.0)),
         "dev": (DataSet(str(files / "dev.jsonl")),),
-        "out": str(out),
-        "start": str(files / "start"),
-        "batch": 8,
+        "output_dir": str(out),
+        "base_model": str(files / "start"),
+        "batch_size": 8,
         "epochs": 2,
-        "rate": 1e-3,
+        "learning_rate": 1e-3,
         "question_length": 16,
         "passage_length": 48,
     }
-    return Recipe(**{**facts, **changes})
+    return RetrieverRecipe(**{**facts, **changes})

@@ -39,16 +39,25 @@ def test_pre_training_and_training_from_the_command_line(tmp_path):
     pytest.importorskip("torch")
     from mundap import Index
     from tests.cli.test_cli import mundap
-    from tests.models.test_export import make_checkpoint
+    from tests.encoder.test_export import make_checkpoint
 
     (tmp_path / "docs").mkdir()
     for number in range(60):
         (tmp_path / "docs" / f"{number}.txt").write_text(f"{TEXT} This is text number {number} of them all.")
     Index.build([tmp_path / "docs"], tmp_path / "i", model="none")
     make_checkpoint(tmp_path / "start")
-    short = ["--set", "batch=8", "--set", "question_length=16", "--set", "passage_length=40", "--set", "epochs=1"]
+    short = ["--set", "batch_size=8", "--set", "question_length=16", "--set", "passage_length=40", "--set", "epochs=1"]
     code, out, err = mundap(
-        "train", "ict", "-i", tmp_path / "i", "--start", tmp_path / "start", "-o", tmp_path / "ict", *short, "--json"
+        "train",
+        "ict",
+        "-i",
+        tmp_path / "i",
+        "--base-model",
+        tmp_path / "start",
+        "-o",
+        tmp_path / "ict",
+        *short,
+        "--json",
     )
     assert code == 0, err
     done = json.loads(out)
@@ -56,15 +65,15 @@ def test_pre_training_and_training_from_the_command_line(tmp_path):
     assert set(done["figures"]) == {"ict-dev", "all"}
     # Its model is a start for the next training, whose report has curves.
     code, out, err = mundap(
-        "train", "retriever", "--train", tmp_path / "ict" / "ict.jsonl", "--start", tmp_path / "ict" / "model",
-        "-o", tmp_path / "run", "--set", "hard=0", "--set", "towers=two", *short,
+        "train", "retriever", "--train", tmp_path / "ict" / "ict.jsonl", "--base-model", tmp_path / "ict" / "model",
+        "-o", tmp_path / "run", "--set", "hard_negatives=0", "--set", "towers=two", *short,
     )  # fmt: skip
     assert code == 0, err
     assert "steps" in out
     assert (tmp_path / "run" / "report.html").read_text().count("<polyline") == 3
     assert (tmp_path / "run" / "model" / "passage" / "modules.json").exists()
-    code, _, err = mundap("train", "retriever", "--set", "bath=8")
+    code, _, err = mundap("train", "retriever", "--set", "bath_size=8")
     assert code == 2
-    assert "Did you mean batch" in err
-    code, _, err = mundap("train", "retriever", "--start", "x")
+    assert "Did you mean batch_size" in err
+    code, _, err = mundap("train", "retriever", "--base-model", "x")
     assert (code, "no train" in err) == (2, True)

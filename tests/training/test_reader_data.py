@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from mundap.datasets.examples import writing
 from mundap.errors import MundapError
 from mundap.records import Context, Example, Question
 from mundap.text.answers import find_answers, has_answer
-from mundap.training.formats import writing
 from mundap.training.recipe import DataSet
 from tests.training.test_reader import COMMON, example, files, gradients, loaded, make_learner, recipe
 
@@ -47,7 +47,7 @@ def real_tokenizer():
 )
 def test_answers_come_back_from_their_tokens(real_tokenizer, text, answers, mode, expected):
     from mundap.models.folder import ReaderConfig
-    from mundap.models.windows import Windows
+    from mundap.reader.inputs import Windows
     from mundap.training.reader_data import tokens_of
 
     made = Windows(real_tokenizer, ReaderConfig(name="t", max_length=48, question_length=4, stride=16))
@@ -70,7 +70,7 @@ def test_answers_come_back_from_their_tokens(real_tokenizer, text, answers, mode
 
 def test_a_span_over_the_edge_of_a_window_is_left_out(real_tokenizer):
     from mundap.models.folder import ReaderConfig
-    from mundap.models.windows import Windows
+    from mundap.reader.inputs import Windows
     from mundap.training.reader_data import tokens_of
 
     made = Windows(real_tokenizer, ReaderConfig(name="t", max_length=13, question_length=4, stride=0))
@@ -143,8 +143,8 @@ def test_dprs_results_are_learnt_from(tmp_path):
 
 
 def test_dprs_training_files_are_learnt_from(files, tmp_path):
-    chance = np.random.default_rng(1)
-    made = [example(number, chance) for number in range(5)]
+    rng = np.random.default_rng(1)
+    made = [example(number, rng) for number in range(5)]
     for name in ("dpr-json", "dpr-jsonl", "tevatron"):
         with writing(tmp_path / name, name) as write:
             for one in made:
@@ -194,13 +194,13 @@ def test_files_of_the_same_name_are_not_mistaken_for_each_other(tmp_path):
 
 def groups(chosen, count):
     learner = make_learner(chosen)
-    stream = learner._batches._from(0)
+    stream = learner._batches._iterate(0)
     return [group for _ in range(count) for group in next(stream).groups]
 
 
 def test_about_the_told_share_of_the_questions_has_no_answer_among_its_passages(files, tmp_path):
     for share in (0.0, 0.5):
-        found = groups(recipe(files, tmp_path / str(share), null=share), 50)
+        found = groups(recipe(files, tmp_path / str(share), no_answer_ratio=share), 50)
         assert len(found) == 400
         assert sum(group.target is None for group in found) / 400 == pytest.approx(share, abs=0.08)
         for group in found:
@@ -218,13 +218,13 @@ def test_about_the_told_share_of_the_questions_has_no_answer_among_its_passages(
 def test_groups_are_the_same_from_any_step_and_differ_between_epochs(files, tmp_path):
     learner = make_learner(recipe(files, tmp_path))
     batches = learner._batches
-    assert batches.an_epoch == 5
+    assert batches.batches_per_epoch == 5
 
     def rows(batch):
         return [window.ids for group in batch.groups for window in group.windows]
 
-    whole = [rows(batch) for batch, _ in zip(batches._from(0), range(12), strict=False)]
-    later = [rows(batch) for batch, _ in zip(batches.since(7), range(5), strict=False)]
+    whole = [rows(batch) for batch, _ in zip(batches._iterate(0), range(12), strict=False)]
+    later = [rows(batch) for batch, _ in zip(batches.batches_from(7), range(5), strict=False)]
     assert later == whole[7:]
     assert sorted(map(str, whole[0:5])) != sorted(map(str, whole[5:10]))
 
@@ -233,7 +233,7 @@ def test_without_negatives_of_their_own_questions_take_those_of_their_neighbours
     path = tmp_path / "squad.json"
     paragraphs = [(f"{letter} is the {letter}{letter} here", {f"q{letter}": f"{letter}{letter}"}) for letter in COMMON]
     path.write_text(json.dumps(squad(*paragraphs)))
-    chosen = recipe(files, tmp_path, train=(DataSet(str(path)),), dev=(), batch=4, null=0.0)
+    chosen = recipe(files, tmp_path, train=(DataSet(str(path)),), dev=(), batch_size=4, no_answer_ratio=0.0)
     for group in groups(chosen, 6):
         assert len(group.windows) == 3
         assert group.passages[0].text not in [one.text for one in group.passages[1:]]
@@ -248,7 +248,7 @@ def test_a_passage_is_never_its_own_negative(files, tmp_path):
         for n, (positive, hard) in enumerate(asked):
             write(Example(Question(str(n), f"n {n}", ()), (positive,), hard))
     data = (DataSet(str(tmp_path / "ranking.jsonl")),)
-    chosen = recipe(files, tmp_path, train=data, dev=(), batch=4, null=0.0, selection_only=True)
+    chosen = recipe(files, tmp_path, train=data, dev=(), batch_size=4, no_answer_ratio=0.0, selection_only=True)
     found = groups(chosen, 6)
     assert len(found) == 24
     assert all(len({one.text for one in group.passages}) == len(group.passages) == 2 for group in found)
@@ -294,7 +294,17 @@ def test_a_positive_in_which_the_answer_is_not_found_is_selected_but_its_span_is
         for n in range(4):
             write(Example(Question(str(n), "n o", ("absent",)), (Context("", "t", f"a b {COMMON[n]}"),)))
     data = (DataSet(str(tmp_path / "other.jsonl")),)
-    chosen = recipe(files, tmp_path, train=data, dev=(), batch=4, passages=1, null=0.0, null_span=5.0, dropout=0.0)
+    chosen = recipe(
+        files,
+        tmp_path,
+        train=data,
+        dev=(),
+        batch_size=4,
+        num_passages=1,
+        no_answer_ratio=0.0,
+        no_answer_span_weight=5.0,
+        dropout=0.0,
+    )
     seen, found, learner, batch = gradients(chosen)
     assert [(group.target, group.spans) for group in batch.groups] == [(0, [[]])] * 4
     total = 0.0

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from mundap.datasets.examples import writing
 from mundap.errors import UsageError
-from mundap.models.reader import Scored
-from mundap.models.windows import Window
-from mundap.training.formats import writing
+from mundap.reader.inputs import Window
+from mundap.reader.runtime import Scored
 from mundap.training.recipe import DataSet, ReaderRecipe
 
 torch = pytest.importorskip("torch")
@@ -22,7 +22,7 @@ def window(first, *offsets):
 
 
 def test_opinions_are_moved_to_the_tokens_they_are_in():
-    from mundap.training.teacher import _translated
+    from mundap.training.teacher import _aligned
 
     # "in New York City": the learner's tokens are the words, the teacher's are parts of them, after one more token.
     own = window(2, (0, 2), (3, 6), (7, 11), (12, 16))
@@ -30,7 +30,7 @@ def test_opinions_are_moved_to_the_tokens_they_are_in():
     with np.errstate(divide="ignore"):
         starts = np.log(np.array([0.1, 0, 0, 0, 0.6, 0.2, 0.1, 0, 0]))
         ends = np.log(np.array([0.1, 0.05, 0, 0, 0, 0, 0.2, 0.25, 0.4]))
-    found = _translated(Scored(theirs, starts, ends, 1.5), own)
+    found = _aligned(Scored(theirs, starts, ends, 1.5), own)
     assert found.starts == pytest.approx([0.1, 0, 0, 0.8, 0.1, 0])
     assert found.ends == pytest.approx(np.array([0.1, 0, 0, 0, 0.2, 0.65]) / 0.95)  # the question's .05 does not count
     assert found.selection == 1.5
@@ -50,18 +50,18 @@ def test_of_several_windows_the_nearest_is_taken():
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory):
     """Examples that fit into a window, a reader, and the same reader as a teacher."""
-    from mundap.models.export_reader import export_reader
-    from tests.models.test_export import make_checkpoint
+    from mundap.reader.export import export_reader
+    from tests.encoder.test_export import make_checkpoint
     from tests.training.test_reader import example, make_learner, recipe
 
     folder = tmp_path_factory.mktemp("taught")
     make_checkpoint(folder / "start")
-    chance = np.random.default_rng(4)
+    rng = np.random.default_rng(4)
     for name in ("a", "dev"):
         with writing(folder / f"{name}.jsonl", "dpr-jsonl") as write:
             for number in range(1, 10):
-                write(example(number, chance))
-    chosen = recipe(folder, folder / "run", dropout=0.0, null=0.4)
+                write(example(number, rng))
+    chosen = recipe(folder, folder / "run", dropout=0.0, no_answer_ratio=0.4)
     make_learner(chosen).save(folder / "reader")
     export_reader(folder / "reader", folder / "teacher", precisions=["fp32"])
     return folder, dataclasses.replace(chosen, teacher=str(folder / "teacher"), teacher_weight=1.0)
@@ -76,12 +76,12 @@ def test_who_thinks_as_the_teacher_has_nothing_to_learn(taught):
     def slope(**changes):
         learner = make_learner(dataclasses.replace(chosen, **changes))
         learner.model.train()
-        learner.backward(next(learner._batches._from(0)), 1.0)
+        learner.backward(next(learner._batches._iterate(0)), 1.0)
         return max(float(p.grad.abs().max()) for p in learner.model.parameters() if p.grad is not None)
 
-    same, other = slope(start=str(folder / "reader")), slope(seed=99)
+    same, other = slope(base_model=str(folder / "reader")), slope(seed=99)
     assert same < 1e-4 < 1e-2 < other
-    assert slope(start=str(folder / "reader"), teacher_weight=0.5) > 1e-2  # the answers' share is learnt as ever
+    assert slope(base_model=str(folder / "reader"), teacher_weight=0.5) > 1e-2  # the answers' share is learnt as ever
 
 
 def test_training_brings_the_learner_near_the_teacher(taught):
@@ -89,13 +89,13 @@ def test_training_brings_the_learner_near_the_teacher(taught):
     from tests.training.test_reader import make_learner
 
     folder, chosen = taught
-    chosen = dataclasses.replace(chosen, seed=99, out=str(folder / "near"), steps=25, epochs=40, dev=())
+    chosen = dataclasses.replace(chosen, seed=99, output_dir=str(folder / "near"), max_steps=25, epochs=40, dev=())
     learner = make_learner(chosen)
-    batch = next(learner._batches._from(0))
+    batch = next(learner._batches._iterate(0))
     before = learner.backward(batch, 1.0).loss
-    least = make_learner(dataclasses.replace(chosen, start=str(folder / "reader"))).backward(batch, 1.0).loss
+    least = make_learner(dataclasses.replace(chosen, base_model=str(folder / "reader"))).backward(batch, 1.0).loss
     done = train(chosen)
-    after = make_learner(dataclasses.replace(chosen, start=done.model)).backward(batch, 1.0).loss
+    after = make_learner(dataclasses.replace(chosen, base_model=done.model)).backward(batch, 1.0).loss
     assert least < after < least + 0.5 * (before - least)
 
 
@@ -108,7 +108,9 @@ def test_who_cannot_teach_is_refused(taught):
     with pytest.raises(UsageError, match="selection_only"):
         ReaderRecipe(teacher="x", selection_only=True)
     config = (folder / "teacher" / "config.json").read_text()
-    (folder / "teacher" / "config.json").write_text(config.replace('"head"', '"null"'))
+    (folder / "teacher" / "config.json").write_text(
+        config.replace('"head"', '"null"').replace('"config.json"', '"edited"')
+    )
     try:
         with pytest.raises(UsageError, match="how well a passage fits"):
             Teacher(str(folder / "teacher"))

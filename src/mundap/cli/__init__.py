@@ -1,23 +1,34 @@
 """The command line: one file a verb; each parses, calls one function and prints."""
 
+import gettext
+import inspect
 import os
 import sys
+from difflib import get_close_matches
+from gettext import gettext as _
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
+from mundap.errors import MundapError, UsageError
 from mundap.version import __version__
 
 _VERBS = {
     "index": ("mundap.cli.index", "index", "Index files and folders, or bring an index up to date."),
     "add": ("mundap.cli.index", "add", "Add files to an index."),
+    "encode": ("mundap.cli.encode", "encode", "Make vectors of a part of the passages, for many machines."),
+    "plan": ("mundap.cli.plan", "plan", "Reckon memory, disk, machines and hours for so many passages."),
     "ask": ("mundap.cli.ask", "ask", "Answer a question, with the source."),
     "search": ("mundap.cli.search", "search", "Find passages for a question."),
     "delete": ("mundap.cli.manage", "delete", "Delete documents by id or by source."),
     "compact": ("mundap.cli.manage", "compact", "Rewrite an index without deleted passages."),
     "info": ("mundap.cli.manage", "info", "Show what an index holds."),
+    "list": ("mundap.cli.manage", "list_", "List the documents of an index, and what was skipped."),
     "verify": ("mundap.cli.manage", "verify", "Check every file of an index."),
+    "backup": ("mundap.cli.manage", "backup", "Copy an index, even while it is written to."),
+    "doctor": ("mundap.cli.doctor", "doctor", "Check the installation, the models and the index."),
     "serve": ("mundap.cli.serve", "serve", "Serve questions over HTTP, with a page for people."),
     "mcp": ("mundap.cli.mcp", "mcp", "Give assistants tools (Model Context Protocol)."),
     "data": ("mundap.cli.data", "data", "Make, check and convert training data; passages from Wikipedia."),
@@ -26,10 +37,13 @@ _VERBS = {
     "train": ("mundap.cli.train", "train", "Train models."),
     "reproduce": ("mundap.cli.reproduce", "reproduce", "Repeat experiments of the papers."),
     "models": ("mundap.cli.models", "models", "List, export and convert models."),
+    "tour": ("mundap.cli.tour", "tour", "See how a question finds its answer, step by step."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),
 }
 
-_WELCOME = f"""mundap {__version__}: answers from your own text, without an LLM.
+_MESSAGES = Path(__file__).parent.parent / "locale"
+
+_WELCOME = """mundap {version}: answers from your own text, without an LLM.
 
 Three commands to begin with:
 
@@ -49,18 +63,43 @@ class _Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _VERBS:
+            near = get_close_matches(cmd_name, _VERBS, 1, 0.5)
+            if near:
+                ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
-        module, name, _ = _VERBS[cmd_name]
+        module, name, _summary = _VERBS[cmd_name]
         command: click.Command = getattr(import_module(module), name)
+        _translate(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, _, summary) in _VERBS.items()])
+        with formatter.section(_("Commands")):
+            formatter.write_dl([(name, _(verb[2])) for name, verb in _VERBS.items()])
+
+
+def _translate(command: click.Command) -> None:
+    """Put the help of a command into the language of the user, looked up by its English words."""
+    if command.help:
+        command.help = _(inspect.cleandoc(command.help))
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.help:
+            parameter.help = _(parameter.help)
+    if isinstance(command, click.Group):
+        for part in command.commands.values():
+            _translate(part)
+
+
+def _speak(context: click.Context, parameter: click.Parameter, language: str | None) -> None:
+    """Choose the language of all messages, click's own included: gettext looks at this variable first."""
+    if language:
+        os.environ["LANGUAGE"] = language
+        _translate(context.command)
 
 
 @click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mundap")
+@click.option("--lang", metavar="CODE", is_eager=True, expose_value=False, callback=_speak,
+              help="Speak this language: en, ko. [default: that of the environment, as LANG says it]")  # fmt: skip
 @click.pass_context
 def main(context: click.Context) -> None:
     """Answers from your own text, without an LLM.
@@ -72,13 +111,14 @@ def main(context: click.Context) -> None:
     if not coloured():
         context.color = False  # click then leaves the codes out of whatever is printed
     if context.invoked_subcommand is None:
-        click.echo(_WELCOME, nl=False)
+        click.echo(_(_WELCOME).format(version=__version__), nl=False)
 
 
 def run(arguments: Any = None) -> None:
     """The program: errors become one message on stderr and an exit code, never a traceback."""
-    from mundap.errors import MundapError, UsageError
-
+    gettext.bindtextdomain("mundap", _MESSAGES)
+    gettext.textdomain("mundap")
+    _translate(main)
     words = sys.argv[1:] if arguments is None else list(arguments)
     # Bytes that are not UTF-8 arrive as lone surrogates, which nothing can store or print.
     words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for word in words]
@@ -93,8 +133,12 @@ def run(arguments: Any = None) -> None:
         _fail(error, 2)
     except MundapError as error:
         _fail(error, 1)
+    except MemoryError:
+        _fail("out of memory. What was there before is unharmed; free some memory and run the same command again.", 1)
+    except (OverflowError, RecursionError) as error:
+        _fail(f"a number or a nesting in what was given is beyond all bounds ({error}). Look at the file or option.", 1)
     except (KeyboardInterrupt, click.Abort):
-        _fail("stopped. Run the same command again to go on.", 130)
+        _fail(_("stopped. Run the same command again to go on."), 130)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, and nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,6 +147,16 @@ def run(arguments: Any = None) -> None:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1)
 
 
+def translated(error: MundapError) -> str:
+    """What an error says, in the language of the user."""
+    if not error.message:
+        return str(error)
+    message = _(error.message)
+    return message.format(**error.facts) if error.facts else message
+
+
 def _fail(message: object, code: int) -> None:
+    if isinstance(message, MundapError):
+        message = translated(message)
     click.echo(f"mundap: {message}", err=True)
     sys.exit(code)

@@ -1,6 +1,8 @@
 """`mundap ask`."""
 
 import sys
+from gettext import gettext as _
+from gettext import ngettext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,25 +11,30 @@ from mundap.cli import shared
 
 if TYPE_CHECKING:
     from mundap.index.index import Index
-    from mundap.reader.explain import Row
-    from mundap.records import Answer, Answered
+    from mundap.pipeline.explain import PassageExplanation
+    from mundap.records import Answer, AskResult
 
-_HELP = "Type a question and press Enter; Ctrl-C drops it; an empty line, or Ctrl-D, ends."
+_HELP = "Type a question and press Enter. Each is answered by itself: none remembers the one before. /help, /quit."
+_MORE_HELP = """Ask in whole words, such as: When was the harbour built?
+Each question is answered by itself: write names instead of "it" and "there".
+Ctrl-C drops a line or an answer. /quit, an empty line or Ctrl-D ends.
+"""
 _LONGEST = 300  # characters of an answer on the screen: what is written without a space may have any number
 _AROUND = 2000  # and of what stands before and after it
 
 
 @click.command()
 @click.argument("question", nargs=-1)
-@shared.READ
+@shared.READ_ANYWHERE
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
 @click.option("-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="Answers at most.")
 @click.option("--threshold", type=shared.Number(0, 1), help="The least confidence of an answer. [default: the "
               "reader's, measured]")  # fmt: skip
-@click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid"]), help="How to search. [default: hybrid]")
+@click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
+@shared.FUSING
 @shared.READER
 @shared.RANKING
-@click.option("--explain", is_flag=True, help="Show why: words found, ranks, what the reader thinks.")
+@click.option("--explain", is_flag=True, help="Show why: the words found, and the scores of search and reader.")
 @shared.FILTERS
 @shared.JSON
 def ask(
@@ -37,6 +44,9 @@ def ask(
     answers: int,
     threshold: float | None,
     mode: Any,
+    fusion: Any,
+    weight: float | None,
+    scale: float,
     reader: str | None,
     ranking: str | None,
     retrieval_weight: float | None,
@@ -46,53 +56,57 @@ def ask(
 ) -> int:
     """Answer a question from an index, with the source, or say that there is no answer in it.
 
-    Without a question: type questions one after another, or, if standard input is not a terminal, they are read from
-    it, one a line.
+    Without a question on the command line, questions are read from standard input, one a line; on a terminal, type
+    one after another.
 
     \b
     Examples:
-      mundap ask "Who wrote Middlemarch?"
+      mundap ask "Through how many countries does the Danube pass?"
       mundap ask -i i -n 3 --explain "How long is the Danube?"
       mundap ask --json "…"
     """
-    from mundap.index.index import Index
-    from mundap.models.folder import READER
-    from mundap.models.reader import Reader
-    from mundap.reader.ask import ask as answer
-    from mundap.reader.explain import rows
+    from mundap.engines import open_index
+    from mundap.pipeline.ask import ask as ask_index
+    from mundap.pipeline.explain import explain as explain_result
+    from mundap.reader.choice import LanguageReaders
 
     where = shared.filters(**filters)
-    index = Index(index_path)
-    model = Reader.from_pretrained(reader or READER)
+    index = open_index(index_path)
+    model = LanguageReaders.from_pretrained(reader)
     model.rank_by(ranking, retrieval_weight)
-    shared.tell_unfitted(model.config)
+    shared.tell_unfitted(model.default.config)
     options = {"k": k, "answers": answers, "threshold": threshold, "mode": mode, "filters": where}
+    options |= {"fusion": fusion, "weight": weight, "scale": scale}
 
-    def once(text: str) -> None:
-        found = answer(index, text, model, **options)
+    def answer(text: str) -> None:
+        result = ask_index(index, text, model, **options)
+        explanations = explain_result(index, model, result) if explain else []
         if as_json:
-            why = {"explain": [row.as_dict() for row in rows(index, model, found, where)]} if explain else {}
-            shared.print_json({**found.as_dict(), **why}, compact=not question)
+            found = result.as_dict()
+            if explain:
+                found["explain"] = [one.as_dict() for one in explanations]
+            shared.print_json(found, compact=not question)
             return
-        _show(index, found)
-        if found.more:
-            _tell_more(found, model.config.threshold if threshold is None else threshold)
-        if explain and len(index) and not found.note:
-            _explain(rows(index, model, found, where))
+        _show(index, result)
+        if result.more:
+            _show_more(result, model.default.config.threshold if threshold is None else threshold)
+        if explanations:
+            _show_explanations(explanations)
 
     if question:
-        once(" ".join(question))
+        answer(" ".join(question))
     elif sys.stdin.isatty():
-        _converse(once)
+        _converse(answer)
     else:
-        return _each_line(once, as_json)
+        return _answer_lines(answer, as_json)
     return 0
 
 
-def _each_line(once: Any, as_json: bool) -> int:
-    """Questions from standard input; one that cannot be asked is said and does not stop the rest."""
+def _answer_lines(answer: Any, as_json: bool) -> int:
+    """Answer questions from standard input; one that cannot be asked is reported and does not stop the rest."""
+    from mundap.cli import translated
     from mundap.errors import UsageError
-    from mundap.records import Answered
+    from mundap.records import AskResult
 
     bad = False
     for raw in sys.stdin.buffer:
@@ -102,63 +116,72 @@ def _each_line(once: Any, as_json: bool) -> int:
         if not as_json:
             click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
         try:
-            once(line)
+            answer(line)
         except UsageError as error:
             bad = True
             if as_json:
-                shared.print_json({**Answered(line[:100], ()).as_dict(), "error": str(error)}, compact=True)
+                shared.print_json({**AskResult(line[:100], ()).as_dict(), "error": str(error)}, compact=True)
             else:
-                shared.note(f"mundap: {error}")
+                shared.note(f"mundap: {translated(error)}")
     return 3 if bad else 0
 
 
-def _converse(once: Any) -> None:
-    """Questions and answers in turn, with the arrow keys for what was asked before."""
+def _converse(answer: Any) -> None:
+    """Questions and answers in turn; the arrow keys recall earlier questions."""
     import contextlib
 
+    from mundap.cli import translated
     from mundap.errors import MundapError
 
     with contextlib.suppress(ImportError):  # Windows has none; then there are no arrow keys
         import readline  # noqa: F401
-    shared.note(_HELP)
+    shared.note(_(_HELP))
     while True:
         try:
             text = input("? ").strip()
-            if not text:
+            if not text or text in ("/quit", "/exit", "/q"):
                 return
-            once(text)
+            if text in ("/help", "/?"):
+                shared.note(_MORE_HELP)
+            elif text.startswith("/") and " " not in text:
+                shared.note(f"No such command: {shared.clean(text)}. There are /help and /quit.")
+            else:
+                answer(text)
         except EOFError:
             click.echo()
             return
         except KeyboardInterrupt:  # as in a shell: it drops the line, or the answer, and not the conversation
             click.echo()
         except MundapError as error:
-            shared.note(f"mundap: {error}")
+            shared.note(f"mundap: {translated(error)}")
 
 
-def _show(index: "Index", found: "Answered") -> None:
+def _show(index: "Index", found: "AskResult") -> None:
     if not len(index):
-        click.echo("No answer: the index is empty.")
+        click.echo(_("No answer: the index is empty."))
         return
     if found.note:
         _only_found(found)
     elif found.no_answer:
         guess = found.guess
-        least = f" The best guess is {_short(guess.text)!r} ({_percent(guess.confidence)})." if guess else ""
-        click.echo(f"{click.style('No answer found.', bold=True)}{least}")
+        click.echo(click.style(_("No answer found."), bold=True), nl=not guess)
         if guess:
+            least = _("The best guess is {answer!r} ({percent}).")
+            click.echo(" " + least.format(answer=_short(guess.text), percent=_percent(guess.confidence)))
             _passage(index, guess)
     for number, one in enumerate(found.answers, 1):
         label = f"{number}. " if len(found.answers) > 1 else ""
-        also = f", in {one.support} passages" if one.support > 1 else ""
         text = click.style(_short(one.text), bold=True, fg="green")
-        click.echo(f"{label}{text}  ({_percent(one.confidence)} sure{also})")
+        sure = _("{percent} sure").format(percent=_percent(one.confidence))
+        if one.support > 1:
+            sure += _(", in {n} passages").format(n=one.support)
+        click.echo(f"{label}{text}  ({sure})")
         _passage(index, one)
 
 
-def _only_found(found: "Answered") -> None:
+def _only_found(found: "AskResult") -> None:
     """The best passage, where nothing could be read."""
-    click.echo(f"{click.style('No answer', bold=True)}: {found.note}. The best passage found:")
+    click.echo(f"{click.style(_('No answer'), bold=True)}: {_(found.note)}. {_('The best passage found:')}")
     for hit in found.hits[:1]:
         for line in shared.wrapped(shared.clean(hit.passage.text), 4):
             click.echo(f"    {line}")
@@ -166,10 +189,13 @@ def _only_found(found: "Answered") -> None:
         click.echo()
 
 
-def _tell_more(found: "Answered", least: float) -> None:
-    """Say that there are more answers, where more were asked for than are sure enough."""
-    shows = "it" if found.more == 1 else "them"
-    text = f"{found.more} more less sure than {_percent(least)}: --threshold 0 shows {shows}."
+def _show_more(found: "AskResult", threshold: float) -> None:
+    """Say how many answers are left out because they are not sure enough."""
+    text = ngettext(
+        "{n} more less sure than {percent}: --threshold 0 shows it.",
+        "{n} more less sure than {percent}: --threshold 0 shows them.",
+        found.more,
+    ).format(n=found.more, percent=_percent(threshold))
     click.echo(click.style(text, dim=True))
 
 
@@ -183,7 +209,7 @@ def _percent(share: float) -> str:
 
 def _passage(index: "Index", answer: "Answer") -> None:
     """The passage with the span highlighted, and where it stands."""
-    from mundap.reader.source import line_of
+    from mundap.pipeline.source import place_of
 
     passage = answer.hit.passage
     start, end = answer.start - passage.start, answer.end - passage.start
@@ -194,33 +220,37 @@ def _passage(index: "Index", answer: "Answer") -> None:
     marked = click.style(span, fg="black", bg="yellow") if shared.coloured() else f"[{span}]"
     for line in shared.wrapped(f"{before}{marked}{after}", 4):
         click.echo(f"    {line}")
-    number = line_of(index, answer)
-    place = f"{passage.source}:{number}" if number else passage.source
-    click.echo(click.style(shared.clean(f"    {place}  {passage.title}"), dim=True))
+    click.echo(click.style(shared.clean(f"    {place_of(index, answer)}  {passage.title}"), dim=True))
     click.echo()
 
 
-def _explain(rows: "list[Row]") -> None:
-    """A table of what was read: which words were found, the ranks, what the reader thinks."""
+def _show_explanations(rows: "list[PassageExplanation]") -> None:
+    """A table of the passages: which words were found, the scores, what the reader says."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from mundap.reader.explain import DEEPEST
-
-    table = Table(title="What was read", title_justify="left", expand=False)
+    table = Table(title=_("What was read"), title_justify="left", expand=False)
     for name, justify in (("", "right"), ("passage", "left"), ("words found", "left"), ("bm25", "right"),
-                          ("dense rank", "right"), ("selected", "right"), ("best span", "left")):  # fmt: skip
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    dense = any(row.dense is not None for row in rows)
+                          ("dense", "right"), ("selected", "right"), ("best span", "left")):  # fmt: skip
+        table.add_column(_(name) if name else "", justify=justify)  # type: ignore[arg-type]
     for row in rows:
+        selected, span = "", ""
+        if row.best is not None:
+            selected, span = f"{row.selection:.2f}", shared.clean(row.best.text)[:40]
+        elif not row.read:
+            span = "(not read)"
         table.add_row(
             str(row.hit.rank),
             escape(shared.clean(row.hit.passage.title)[:30]),
             escape(shared.clean(", ".join(row.words[:6]))),
-            f"{row.hit.bm25:.1f}" if row.hit.bm25 is not None else "",
-            str(row.dense or f"> {DEEPEST}") if dense else "",
-            f"{row.selection:.2f}" if row.best else "",
-            escape(shared.clean(row.best.text)[:40]) if row.best else "",
+            _score(row.hit.bm25, 1),
+            _score(row.hit.dense, 3),
+            selected,
+            escape(span),
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def _score(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"

@@ -1,18 +1,25 @@
 """`mundap data`: make, check and convert training data; passages from Wikipedia."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mundap.cli import shared
 from mundap.disk import apart, disk_errors, json_bytes, replacing
 from mundap.errors import MundapError, UsageError
+from mundap.records import Context, Question, Skipped
 
-_FORMS = click.Choice(["dpr-json", "dpr-jsonl", "tevatron", "beir", "triples"])
+if TYPE_CHECKING:
+    from mundap.datasets.examples import Texts
+    from mundap.index.index import Index
+    from mundap.mining.make import MiningReport
+
+_FORMATS = shared.Registry("mundap.datasets.examples", "FORMATS")
+_WRITABLE = shared.Registry("mundap.datasets.examples", "WRITABLE")
 
 
 @click.group()
@@ -22,12 +29,16 @@ def data() -> None:
 
 @data.command()
 @shared.READ
-@click.option("--questions", "-q", "paths", multiple=True, required=True, metavar="FILE",
-              help="Question-answer pairs (repeatable).")  # fmt: skip
-@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from each file]")
+@click.option("--questions", "-q", "paths", multiple=True, required=True, metavar="FILE", type=shared.INPUT,
+              help="Question-answer pairs; - is standard input (repeatable).")  # fmt: skip
+@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from each file]")
+@click.option("--qrels", metavar="FILE", type=shared.INPUT, help="Relevance judgements: the judged passages are the "
+              "positives (MS MARCO, BEIR, TREC).")  # fmt: skip
+@click.option("--level", type=click.IntRange(1), default=1, show_default=True,
+              help="The grade from which a judged passage is a positive.")  # fmt: skip
 @click.option("-o", "--out", required=True, metavar="FILE",
               help=".jsonl or .json: DPR's training format; .tsv: triples; + .gz.")  # fmt: skip
-@click.option("--to", "form_out", type=_FORMS, help="The output's format. [default: by its name]")
+@click.option("--to", "form_out", type=_WRITABLE, help="The output's format. [default: by its name]")
 @shared.MATCH
 @click.option("--bm25", type=click.IntRange(0, 1000), default=30, show_default=True, help="Hard negatives by BM25.")
 @click.option("--tfidf", type=click.IntRange(0, 1000), default=0, show_default=True, help="Hard negatives by TF-IDF.")
@@ -36,23 +47,26 @@ def data() -> None:
 @click.option("--random", type=click.IntRange(0, 1000), default=0, show_default=True, help="Random negatives.")
 @click.option("--depth", type=click.IntRange(1, 10_000), default=100, show_default=True,
               help="Without a gold passage: how many of BM25's passages are searched for the answer.")  # fmt: skip
-@click.option("--evidence", type=click.Choice(["bm25", "overlap"]), default="bm25", show_default=True,
-              help="Which of those with the answer: the highest, or the one with the most words of the "
-              "question.")  # fmt: skip
+@click.option("--evidence", type=shared.Registry("mundap.mining.positives", "Choice"), default="bm25",
+              show_default=True, help="Which of those with the answer is the positive: the highest, or the one with "
+              "the most words of the question.")  # fmt: skip
 @click.option("--shortest", default=25, show_default=True, help="The fewest characters of such a passage.")
-@click.option("--longest", default=1500, show_default=True, help="The most.")
-@click.option("--names/--no-names", default=True, show_default=True, help="It must share a name with the question.")
+@click.option("--longest", default=1500, show_default=True, help="The most characters of such a passage.")
+@click.option("--names/--no-names", default=True, show_default=True, help="Such a passage must share a name with the "
+              "question, or a content word where the question shows no names.")  # fmt: skip
 @click.option("--duplicate", type=shared.Number(0, 1, min_open=True), default=0.7, show_default=True,
               help="A passage that shares this much of its text with a positive is no negative.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Of the random negatives.")
-@click.option("--exclude", multiple=True, metavar="FILE", help="Leave out the questions of this file, such as a "
-              "test set (repeatable).")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Random seed of the random negatives.")
+@click.option("--exclude", multiple=True, metavar="FILE", type=shared.INPUT, help="Leave out the questions of this "
+              "file, such as a test set (repeatable).")  # fmt: skip
 @click.option("--dropped", metavar="FILE", help="Write the questions that were left out, and why, as JSON lines.")
 @shared.JSON
 def make(
     index_path: str | None,
     paths: tuple[str, ...],
     form: str | None,
+    qrels: str | None,
+    level: int,
     out: str,
     form_out: str | None,
     match: str,
@@ -64,72 +78,130 @@ def make(
     """Make training examples from question-answer pairs and an index.
 
     Reads tab-separated and JSON-lines pairs, SQuAD, KorQuAD, TyDi, NQ-open, TriviaQA, WebQuestions, WikiMovies and
-    CuratedTREC files, and DPR training files (whose negatives are then mined anew).
+    CuratedTREC files, DPR training files (their negatives are mined anew), and MS MARCO or BEIR queries with --qrels.
 
-    A question with a gold passage gets the passage of the index with that text; one without gets the best passage
-    with the answer that BM25 finds for question and answer. Hard negatives are what a retriever ranks high and has
-    no answer in it.
+    A question with a gold passage gets the passage of the index with that text or id; one without gets the best
+    passage with the answer that BM25 finds for question and answer. Hard negatives are passages that a retriever
+    ranks high and that do not contain an answer.
 
     \b
     Examples:
       mundap data make -i i --questions train.json -o train.jsonl
       mundap data make -i i -q webquestions.json -o wq.jsonl --bm25 10 --random 10 --dropped dropped.jsonl
       mundap data make -i i -q train.jsonl -o harder.jsonl --bm25 0 --dense 30
+      mundap data make -i i -q queries.train.tsv --qrels qrels.train.tsv -o msmarco.jsonl
     """
-    from mundap import questions
+    from mundap.datasets import examples, queries
     from mundap.index.index import Index
+    from mundap.mining.make import MiningReport
     from mundap.text.scores import normalize
-    from mundap.training import formats
-    from mundap.training.make import Report
-    from mundap.training.make import make as examples
 
-    form_out = form_out or formats.form_for(out)
-    apart(out, *paths, *exclude)
+    form_out = form_out or examples.format_for(out)
+    apart(out, *paths, *exclude, qrels)
     if dropped:
-        apart(dropped, out, *paths, *exclude)
-    modes = {questions.choose_match(path, form) if match == "auto" else match for path in paths}
-    if len(modes) > 1:
-        raise UsageError(f"the files want different ways to match ({', '.join(sorted(modes))}): make them one by one")
-    mode = modes.pop()
-    excluded = {normalize(question.text) for path in exclude for question in questions.read_all(path)[0]}
-    report = Report()
-    with ExitStack() as stack:
-        index = Index(index_path)
-        tell = stack.enter_context(_telling(dropped)) if dropped else lambda question, why: None
-        write = stack.enter_context(formats.writing(out, form_out))
-        asked = questions.unique(found for path in paths for found in questions.read(path, form))
-        stream = shared.counted(asked, "making", "questions")
-        for example in examples(index, stream, _rules(mode, options), report, tell, excluded):
-            write(example)
-        if not report.kept:
-            raise MundapError(
-                f"no example could be made of {shared.count(report.questions, 'question')}{_most(report)}"
-            )
+        apart(dropped, out, *paths, *exclude, qrels)
+    mode = _one_match(paths, form, match)
+    excluded: set[str] = set()
+    for path in exclude:
+        excluded.update(normalize(question.text) for question in queries.read_all(path, unanswerable=True)[0])
+    index = Index(index_path)
+    report = MiningReport()
+    asked = shared.counted(_asked(paths, form, qrels, level, report), "making", "questions")
+    failure: MundapError | None = None
+    with _telling(dropped) as tell:
+        try:
+            _make(index, asked, _rules(mode, options), report, tell, excluded, out, form_out)
+        except MundapError as error:  # what was dropped is written all the same: it shows why
+            failure = error
+    if failure:
+        raise failure
     _tell_made(report, out, mode, as_json)
     return 3 if report.skipped else 0
 
 
-def _most(report: Any) -> str:
+def _one_match(paths: Sequence[str], form: str | None, match: str) -> str:
+    """How the answers of all files are looked for."""
+    from mundap.datasets import queries
+
+    if match != "auto":
+        return match
+    modes = {queries.choose_match(path, form) for path in paths}
+    if len(modes) > 1:
+        raise UsageError(f"the files want different ways to match ({', '.join(sorted(modes))}): make them one by one")
+    return modes.pop()
+
+
+def _asked(
+    paths: Sequence[str], form: str | None, qrels: str | None, level: int, report: "MiningReport"
+) -> Iterator[Question | Skipped]:
+    """The questions of all files, with the passages that qrels call relevant."""
+    from mundap.datasets import beir, queries
+    from mundap.datasets.detect import detect
+    from mundap.mining.make import with_gold
+
+    judged: dict[str, dict[str, int]] = {}
+    if qrels:
+        judged, skipped = beir.read_qrels(qrels)
+        report.skipped += skipped
+
+    def read() -> Iterator[Question | Skipped]:
+        for path in paths:
+            told = form
+            if told is None and qrels and not detect(path).is_json:
+                told = "queries"
+            yield from queries.read(path, told, unanswerable=True)
+
+    yield from with_gold(queries.unique(read()), judged, level)
+
+
+def _make(
+    index: "Index",
+    asked: Iterable[Question | Skipped],
+    rules: Any,
+    report: "MiningReport",
+    tell: Callable[[Question, str], Any],
+    excluded: Collection[str],
+    out: str,
+    form: str,
+) -> None:
+    from mundap.datasets import examples
+    from mundap.mining.make import make as make_examples
+
+    with examples.writing(out, form) as write:
+        for example in make_examples(index, asked, rules, report, tell, excluded):
+            write(example)
+        if not report.kept:
+            asked_for = shared.count(report.questions, "question")
+            raise MundapError(f"no example could be made of {asked_for}{_most(report)}")
+
+
+def _most(report: "MiningReport") -> str:
     """What most of them were dropped for."""
     if report.dropped:
         return f": {report.dropped.most_common(1)[0][0]}"
-    return f": {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
+    if report.skipped:
+        return f": {report.skipped[0].source}: {report.skipped[0].reason}"
+    return ""
 
 
 def _rules(mode: Any, options: dict[str, Any]) -> Any:
-    from mundap.training.make import Rules
-    from mundap.training.negatives import Counts
-    from mundap.training.positives import Evidence
+    from mundap.mining.make import Rules
+    from mundap.mining.negatives import Counts
+    from mundap.mining.positives import EvidenceRules
 
     counts = Counts(options["bm25"], options["tfidf"], options["dense"], options["random"])
-    evidence = Evidence(
+    evidence = EvidenceRules(
         options["depth"], options["shortest"], options["longest"], options["names"], options["evidence"]
     )
     return Rules(mode, counts, evidence, options["duplicate"], options["seed"])
 
 
 @contextmanager
-def _telling(path: str) -> Iterator[Any]:
+def _telling(path: str | None) -> Iterator[Callable[[Question, str], Any]]:
+    """A function that writes a dropped question and why, if there is a file for that."""
+    if path is None:
+        yield lambda question, why: None
+        return
     with disk_errors(Path(path)), replacing(Path(path)) as file:
         yield lambda question, why: file.write(
             json_bytes({"id": question.id, "question": question.text, "why": why}) + b"\n"
@@ -158,9 +230,9 @@ def _tell_made(report: Any, out: str, mode: str, as_json: bool) -> None:
 
 
 @data.command()
-@click.argument("path", metavar="FILE")
-@click.option("--format", "form", type=_FORMS, help="[default: tell from the content]")
-@click.option("--match", type=click.Choice(["string", "regex", "cjk"]), default="string", show_default=True,
+@click.argument("path", metavar="FILE", type=shared.INPUT)
+@click.option("--format", "form", type=_FORMATS, help="[default: tell from the content]")
+@click.option("--match", type=shared.Registry("mundap.text.answers", "Mode"), default="string", show_default=True,
               help="How answers are looked for.")  # fmt: skip
 @shared.STRICT
 @shared.JSON
@@ -175,7 +247,7 @@ def check(path: str, form: str | None, match: Any, strict: bool, as_json: bool) 
       mundap data check train.jsonl
       mundap data check biencoder-nq-train.json --json
     """
-    from mundap.training.check import check as look
+    from mundap.mining.check import check as look
 
     findings = look(path, form, match)
     failed = bool(findings.error_counts or (strict and findings.warning_counts))
@@ -198,13 +270,24 @@ def check(path: str, form: str | None, match: Any, strict: bool, as_json: bool) 
 
 
 @data.command()
-@click.argument("path", metavar="FILE")
+@click.argument("path", metavar="FILE", type=shared.INPUT)
 @click.option("-o", "--out", required=True, metavar="FILE|DIR", help="What to write; BEIR is a folder.")
-@click.option("--from", "form", type=_FORMS, help="[default: tell from the content]")
-@click.option("--to", "form_out", type=_FORMS, help="[default: by the output's name]")
+@click.option("--from", "form", type=_FORMATS, help="[default: tell from the content]")
+@click.option("--to", "form_out", type=_WRITABLE, help="[default: by the output's name]")
+@click.option("-q", "--questions", metavar="FILE", type=shared.INPUT, help="For triples of ids: the queries.")
+@click.option("-i", "--index", "index_path", metavar="DIR", help="For triples of ids: the index of the passages.")
 @shared.STRICT
 @shared.JSON
-def convert(path: str, out: str, form: str | None, form_out: str | None, strict: bool, as_json: bool) -> int:
+def convert(
+    path: str,
+    out: str,
+    form: str | None,
+    form_out: str | None,
+    questions: str | None,
+    index_path: str | None,
+    strict: bool,
+    as_json: bool,
+) -> int:
     """Convert training examples between DPR json and jsonl, Tevatron, BEIR and triples.
 
     Files are streamed; to read BEIR, the judged texts are held in memory. What a format has no place for is left
@@ -215,15 +298,16 @@ def convert(path: str, out: str, form: str | None, form_out: str | None, strict:
       mundap data convert biencoder-nq-train.json.gz -o nq.jsonl
       mundap data convert nq.jsonl -o nq-tevatron.jsonl --to tevatron
       mundap data convert nq.jsonl -o nq-beir --to beir
+      mundap data convert qidpidtriples.tsv -q queries.train.tsv -i i -o msmarco.jsonl
     """
-    from mundap.records import Skipped
-    from mundap.training import formats
+    from mundap.datasets import examples
 
-    form_out = form_out or formats.form_for(out)
-    apart(out, path)
+    form_out = form_out or examples.format_for(out)
+    apart(out, path, questions)
+    texts = _texts(questions, index_path) if questions else None
     kept, skipped, silent = 0, [], 0
-    with formats.writing(out, form_out) as write:
-        for found in shared.counted(formats.read_examples(path, form), "converting", "examples"):
+    with examples.writing(out, form_out) as write:
+        for found in shared.counted(examples.read_examples(path, form, texts), "converting", "examples"):
             if isinstance(found, Skipped):
                 skipped.append(found)
                 continue
@@ -252,6 +336,24 @@ def convert(path: str, out: str, form: str | None, form_out: str | None, strict:
     if skipped:
         sys.exit(1 if strict else 3)
     return 0
+
+
+def _texts(questions: str, index_path: str | None) -> "Texts":
+    """What the ids of triples stand for."""
+    from mundap.datasets import queries
+    from mundap.datasets.detect import detect
+    from mundap.datasets.examples import Texts
+    from mundap.index.index import Index
+
+    index = Index(index_path)
+    form = None if detect(questions).is_json else "queries"
+    asked, _ = queries.read_all(questions, form, unanswerable=True)
+
+    def passage(name: str) -> Context | None:
+        found = index.passage(name)
+        return Context(found.id, found.title, found.text) if found else None
+
+    return Texts({question.id: question for question in asked}, passage)
 
 
 @data.command()

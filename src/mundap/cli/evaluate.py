@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mundap.cli import shared
+from mundap.index.modes import MODES
 
 if TYPE_CHECKING:
-    from mundap.evaluation.retrieval import Measured
+    from mundap.evaluation.retrieval import RetrievalFigures
 
 _CUTS = click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 100_000), metavar="K…",
                      help="The cuts. [default: 1 5 20 100; with judgements 10 100 1000]")  # fmt: skip
-_QUESTIONS = click.option("-q", "--questions", metavar="FILE", help="Questions with answers, in any format that "
-                          "`mundap data make` reads.")  # fmt: skip
-_QRELS = click.option("--qrels", metavar="FILE", help="Relevance judgements: BEIR's, TREC's or MS MARCO's.")
+_QUESTIONS = click.option("-q", "--questions", metavar="FILE", type=shared.INPUT, help="Questions with answers, in any "
+                          "format that `mundap data make` reads; - is standard input.")  # fmt: skip
+_QRELS = click.option(
+    "--qrels", metavar="FILE", type=shared.INPUT, help="Relevance judgements: BEIR's, TREC's or MS MARCO's."
+)
 _LEVEL = click.option("--level", type=click.IntRange(1), default=1, show_default=True,
                       help="The grade from which a judged document is relevant (TREC DL passages: 2).")  # fmt: skip
 _DOUBTS = ("notes", "skipped", "skipped_count")
@@ -30,12 +33,12 @@ def evaluate() -> None:
 @evaluate.command(cls=shared.ManyValues)
 @shared.READ
 @_QUESTIONS
-@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from the file]")
 @click.option("--beir", metavar="DIR", help="A BEIR folder: its queries and qrels.")
 @click.option("--split", help="Which qrels of the BEIR folder. [default: test]")
 @_QRELS
 @_LEVEL
-@click.option("--mode", "modes", multiple=True, type=click.Choice(["bm25", "dense", "hybrid"]),
+@click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
               metavar="MODE…", help="bm25, dense, hybrid, or several. [default: hybrid]")  # fmt: skip
 @_CUTS
 @click.option("--candidates", metavar="RUN", help="Do not search: put the passages of this run in order, as the "
@@ -45,11 +48,8 @@ def evaluate() -> None:
 @shared.MATCH
 @click.option("--gold/--no-gold", default=True, show_default=True, help="Also by gold passage, where known.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
-@click.option("--seed", default=0, show_default=True, help="Of that draw.")
-@click.option("--fusion", type=click.Choice(["zscore", "linear", "rrf"]), default="zscore", show_default=True,
-              help="How hybrid joins BM25 and dense.")  # fmt: skip
-@click.option("--weight", type=shared.Number(0, 1), help="The dense share of zscore. [default: the model's]")
-@click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
+@click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
+@shared.FUSING
 @shared.RERANK
 @shared.READER
 @click.option("-o", "--out", metavar="FILE", help="Write the run: .json or .jsonl in DPR's format, else TREC's; "
@@ -80,19 +80,25 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
     return 3 if found.skipped else 0
 
 
-def _measure(index_path: str | None, match: Any, **options: Any) -> "Measured":
-    from mundap.evaluation.retrieval import Task, measure
+def _measure(index_path: str | None, match: Any, **options: Any) -> "RetrievalFigures":
+    from mundap.evaluation.retrieval import RetrievalTask, measure
     from mundap.models import folder
 
     options["folder"] = options.pop("beir", None)
-    fusing: dict[str, Any] = {name: options.pop(name) for name in ("fusion", "weight", "scale") if name in options}
+    fusing = _fusing(options)
     model = options.pop("reader", None)
-    options["reranker"] = (model or folder.READER) if options.pop("rerank", False) else None
-    task = Task(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)
+    if options.pop("rerank", False):
+        options["reranker"] = model or folder.READER
+    task = RetrievalTask(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)
     return measure(task, lambda items, what, total: shared.counted(items, what, "questions", total))
 
 
-def _write(found: "Measured", folder: str, title: str, k: int | None = None) -> None:
+def _fusing(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of hybrid search, taken out of the others."""
+    return {name: options.pop(name) for name in ("fusion", "weight", "scale") if name in options}
+
+
+def _write(found: "RetrievalFigures", folder: str, title: str, k: int | None = None) -> None:
     from mundap.evaluation.report import write_report
 
     page = write_report(folder, found.systems, found.cuts, k or _middle(found.cuts), title, found.differences)
@@ -101,10 +107,13 @@ def _write(found: "Measured", folder: str, title: str, k: int | None = None) -> 
 
 def _middle(cuts: Sequence[int]) -> int:
     """The cut at which questions count as answered in lists: 20 if it is one of them."""
-    return 20 if 20 in cuts else 10 if 10 in cuts else cuts[len(cuts) // 2]
+    for usual in (20, 10):
+        if usual in cuts:
+            return usual
+    return cuts[len(cuts) // 2]
 
 
-def _tell(found: "Measured") -> None:
+def _tell(found: "RetrievalFigures") -> None:
     from mundap.evaluation.compare import figures, judged, means
 
     systems, cuts = found.systems, found.cuts
@@ -133,9 +142,10 @@ def _tell(found: "Measured") -> None:
 
 @evaluate.command(cls=shared.ManyValues)
 @shared.READ
-@click.option("-q", "--questions", "--data", required=True, metavar="FILE", help="Questions with answers: SQuAD's "
-              "shape, DPR's files, or any other that `mundap data make` reads.")  # fmt: skip
-@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@click.option("-q", "--questions", "--data", required=True, metavar="FILE", type=shared.INPUT, help="Questions with "
+              "answers: SQuAD's shape, DPR's files, or any other that `mundap data make` reads; - is standard "
+              "input.")  # fmt: skip
+@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from the file]")
 @click.option("--predictions", metavar="FILE", help="Score these answers (an object of answers by question id, or "
               "rows) and read nothing.")  # fmt: skip
 @click.option("--run", metavar="FILE", help="Read the passages of these results (DPR's json) instead of searching.")
@@ -144,19 +154,21 @@ def _tell(found: "Measured") -> None:
 @shared.RANKING
 @click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 1000), metavar="K…",
               help="How many passages are read; the last counts. [default: 1 5 10]")  # fmt: skip
-@click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid"]), help="How to search. [default: hybrid]")
+@click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
+@shared.FUSING
 @shared.MATCH
 @click.option("--removed", is_flag=True, help="Ask again without the documents that have the answer: does it notice?")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
-@click.option("--seed", default=0, show_default=True, help="Of that draw.")
-@click.option("--precision", type=click.Choice(["int8", "fp32"]), help="Of the reader's weights.")
+@click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
+@click.option("--precision", type=shared.PRECISION, help="Precision of the reader's weights.")
 @click.option("-o", "--out", metavar="FILE", help="Write the answers by question id, as SQuAD has them.")
 @shared.JSON
 def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **options: Any) -> int:
     """Measure answers: exact match and F1 in percent, as SQuAD defines them (KorQuAD's for Korean).
 
     With -i (or the index here) questions are asked as `mundap ask` does; the oracle is how many have the answer among
-    the passages found, the most a reader could reach.
+    the passages found, the most a reader could reach. Questions without an answer (SQuAD 2.0, or an empty list of
+    answers) are counted by themselves: how many were answered all the same, and the figures of SQuAD 2.0 over all.
 
     \b
     Examples:
@@ -165,14 +177,15 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
       mundap evaluate answers -i i -q nq-test.csv -k 1 5 10 20 --removed --json
     """
     from mundap.errors import UsageError
-    from mundap.evaluation.answers import Task, measure
+    from mundap.evaluation.answers import AnswersTask, measure
     from mundap.index import locate
 
     if gold and (index_path or options["run"] or options["predictions"]):
         raise UsageError("--gold reads each question's own passage: leave out -i, --run and --predictions")
     if not index_path and not gold and not options["predictions"] and not options["run"]:
         index_path = str(locate.to_read(None))
-    task = Task(index=index_path, match=None if match == "auto" else match, **options)
+    fusing = _fusing(options)
+    task = AnswersTask(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)
     found = measure(task, lambda items, what, total: shared.counted(items, what, "questions", total))
     if as_json:
         shared.print_json(found.as_dict())
@@ -183,17 +196,28 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
 
 
 def _tell_answers(facts: dict[str, Any]) -> None:
+    from mundap.text.judge import labels
+
     for note in facts["notes"]:
         shared.note(shared.clean(note))
     rules = facts["questions_by_match"]
     match = ", ".join(f"{rule} {count:,}" for rule, count in rules.items()) if len(rules) > 1 else facts["match"]
     click.echo(f"{shared.count(facts['questions'], 'question')}, match: {match}")
-    click.echo(f"exact match {facts['exact_match']:.2f}, F1 {facts['f1']:.2f}")
+    exact, overlap = labels(rules or ["string"])
+    click.echo(f"{exact} {facts['exact_match']:.2f}, {overlap} {facts['f1']:.2f}")
     for name, label in (("exact_match_by_passages", "exact match"), ("oracle", "oracle")):
         if name in facts:
             click.echo(f"{label} by passages read: " + ", ".join(f"{k}: {v:.1f}" for k, v in facts[name].items()))
     for name, value in facts.get("confidence", {}).items():
         click.echo(f"  {name.replace('_', ' ')}: {value}")
+    if "unanswerable" in facts:
+        refused = facts["unanswerable"]
+        asked = shared.count(refused["questions"], "question")
+        click.echo(f"{asked} without an answer: {refused['answered_though_unanswerable']:.1f} % answered all the same")
+        click.echo(
+            f"all questions, by SQuAD 2.0's rule: exact match {refused['squad2_exact_match']:.2f}, "
+            f"F1 {refused['squad2_f1']:.2f}"
+        )
 
 
 @click.command(cls=shared.ManyValues)
@@ -201,7 +225,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 @click.argument("second")
 @shared.READ
 @_QUESTIONS
-@click.option("--format", "form", type=shared.QUESTION_FORMS, help="Of the questions. [default: tell from the file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from the file]")
 @_QRELS
 @_LEVEL
 @_CUTS

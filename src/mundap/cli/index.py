@@ -1,17 +1,20 @@
 """`mundap index` and `mundap add`."""
 
 from collections.abc import Callable
+from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mundap.cli import shared
+from mundap.documents import FORMATS
+from mundap.documents.walk import LINK
+from mundap.errors import UsageError
 
-_FORMS = ("text", "markdown", "html", "pdf", "docx", "jsonl", "tsv", "json", "wikipedia")
 
-
-def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say how files are read."""
     for option in (
         click.option(
             "--ignore",
@@ -22,9 +25,10 @@ def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--format",
             "form",
-            type=click.Choice(_FORMS),
+            type=click.Choice(list(FORMATS)),
             help="Read every file as this. [default: tell from each]",
         ),
+        click.option("--follow-links", is_flag=True, help="Follow symbolic links that lead out of the given folders."),
         shared.STRICT,
         shared.JSON,
     ):
@@ -35,21 +39,39 @@ def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @shared.WRITE
-@click.option("--words", type=int, help="The most words in a passage. [default: 100]")
+@click.option("--words", type=int, help="How many words a passage has, about. [default: 100]")
 @click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
-@click.option("--sentences/--no-sentences", default=None, help="End passages where sentences end. [default: no]")
+@click.option("--split", type=click.Choice(["sentences", "words"]), help="`sentences`: passages end where a "
+              "sentence, a list item or a table row ends. `words`: every 100 words, as in the papers. "
+              "[default: sentences]")  # fmt: skip
 @click.option("--chunks", type=int, help="The most passages of a document, such as 4 with --words 350. [default: all]")
-@click.option("--language", metavar="CODE", help="Language of the stemmer: en, de, fr, es … [default: en]. Korean, "
-              "Japanese and Chinese are recognised by themselves.")  # fmt: skip
+@click.option("--language", metavar="CODE", help="Language of the stemmer: en, de, fr, es … [default: auto, the "
+              "language of each passage].")  # fmt: skip
 @click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: retriever]")
 @click.option(
     "--dense",
     type=click.Choice(["auto", "exact", "ivf", "hnsw"]),
     help="Kind of vector index. [default: auto]",
 )
+@click.option("--vectors", type=click.Path(exists=True), metavar="DIR", help="Take ready-made vectors: shards of "
+              "`mundap encode`, npy, safetensors, files of DPR or Tevatron.")  # fmt: skip
+@click.option("--ray", "cluster", is_flag=False, flag_value="local", metavar="[=ADDRESS]", help="Encode over a Ray "
+              "cluster; without an address, over the cores of this machine.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Build anew; the old index serves until the new one is done.")
-@_reading_options
-def index(paths: tuple[str, ...], out: str | None, fresh: bool, strict: bool, as_json: bool, **options: Any) -> None:
+@click.option("--force", is_flag=True, help="With --fresh: even if the new index has less than half of the documents.")
+@reading_options
+def index(
+    paths: tuple[str, ...],
+    out: str | None,
+    vectors: str | None,
+    cluster: str | None,
+    fresh: bool,
+    force: bool,
+    split: str | None,
+    strict: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Index files and folders, or bring an index up to date with them.
 
     Only new and changed files are read; files that are gone are dropped. A build that was killed goes on
@@ -61,18 +83,30 @@ def index(paths: tuple[str, ...], out: str | None, fresh: bool, strict: bool, as
       mundap index notes/ paper.pdf -o i      into i/
       mundap index psgs_w100.tsv.gz --model none
       cat corpus.jsonl | mundap index - -o i
+      mundap index docs/ -o milvus://host:19530/docs
+      mundap index corpus/ -o i --ray=ray://head:10001
     """
-    from mundap.index import build, locate
+    if cluster is not None and vectors is not None:
+        raise UsageError("--ray makes vectors, --vectors takes ready-made ones: give one of them")
+    from mundap.engines import build
+    from mundap.index import locate
+    from mundap.index.build import Options
 
-    with shared.progress_bar("indexing") as watch:
-        report = build.build(paths, locate.to_write(out), build.Options(**options), fresh, watch)
-    _tell(report, locate.to_write(out), strict, as_json)
+    if split is not None:
+        options["sentences"] = split == "sentences"
+    with shared.progress_bar(_("indexing")) as watch:
+        if cluster is not None:
+            report = build.build_on_cluster(paths, out, Options(**options), cluster, fresh, watch, force)
+        else:
+            ready = Path(vectors) if vectors is not None else None
+            report = build.build(paths, out, Options(**options), fresh, watch, force, ready)
+    _tell(report, shared.place(out, locate.to_write), strict, as_json)
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @shared.changed_index
-@_reading_options
+@reading_options
 def add(
     paths: tuple[str, ...],
     index_path: str | None,
@@ -88,31 +122,56 @@ def add(
       mundap add new.md
       mundap add more/ -o i
     """
-    from mundap.index import build, locate
+    from mundap.engines import build
+    from mundap.index import locate
+    from mundap.index.build import Options
 
-    where = locate.to_read(shared.one_index(index_path, out))
-    with shared.progress_bar("adding") as watch:
-        report = build.add(paths, where, build.Options(**options), watch)
-    _tell(report, where, strict, as_json)
+    where = shared.one_index(index_path, out)
+    with shared.progress_bar(_("adding")) as watch:
+        report = build.add(paths, where, Options(**options), watch)
+    _tell(report, shared.place(where, locate.to_read), strict, as_json)
 
 
-def _tell(report: Any, where: Path, strict: bool, as_json: bool) -> None:
+def _tell(report: Any, where: str | Path, strict: bool, as_json: bool) -> None:
     if as_json:
         shared.print_json(report.as_dict())
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
+        _tell_left_out(report.left_out)
         if report.renamed:
-            shared.note(f"{shared.count(report.renamed, 'row')} filed as FILE#ID: another file has the same id")
+            rows = shared.count(report.renamed, "row")
+            shared.note(_("{rows} filed as FILE#ID: another file has the same id").format(rows=rows))
         held = f"{shared.count(report.documents, 'document')}, {shared.count(report.passages, 'passage')}"
         click.echo(f"{_shown(where)}: {held}")
-        changes = f"{report.added:,} added, {report.removed:,} removed"
-        files = f"{shared.count(report.unchanged, 'file')} unchanged, {report.skipped_count:,} skipped"
-        click.echo(f"{changes}, {files}, in {report.seconds:.1f} s")
+        changes = _("{added:,} added, {removed:,} removed, {files} unchanged, {skipped:,} skipped, in {seconds:.1f} s")
+        click.echo(
+            changes.format(
+                added=report.added,
+                removed=report.removed,
+                files=shared.count(report.unchanged, "file"),
+                skipped=report.skipped_count,
+                seconds=report.seconds,
+            )
+        )
+        if report.note:
+            shared.note(f"mundap: {report.note}.")
     shared.finish(report, strict)
 
 
-def _shown(where: Path) -> Path:
-    """A path as short as possible from here."""
+def _tell_left_out(reasons: dict[str, int]) -> None:
+    """Say in a line or two what nobody expects to be read."""
+    links = reasons.get(LINK, 0)
+    others = sum(reasons.values()) - links
+    if others:
+        shared.note(f"{shared.count(others, 'file')} left out: pictures, styles, binaries and the like")
+    if links:
+        shared.note(f"{shared.count(links, 'symbolic link')} not followed. Use --follow-links to read what is behind.")
+
+
+def _shown(where: str | Path) -> str | Path:
+    """A path as short as possible from here, or an address."""
+    if isinstance(where, str):
+        return where
     try:
         return where.resolve().relative_to(Path.cwd())
     except ValueError:

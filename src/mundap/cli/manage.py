@@ -1,12 +1,17 @@
-"""`mundap delete`, `compact`, `info` and `verify`."""
+"""`mundap delete`, `compact`, `info`, `list`, `verify` and `backup`."""
 
 import sys
-from typing import Any
+from gettext import gettext as _
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mundap.cli import shared
 from mundap.errors import UsageError
+
+if TYPE_CHECKING:
+    from mundap.index.index import Index
 
 
 @click.command()
@@ -36,11 +41,11 @@ def delete(
       mundap delete en/sala-baker.md
       mundap delete -i i --source 'drafts/*'
     """
-    from mundap.index import build, locate
+    from mundap.engines import build
 
     if not ids and not sources:
         raise UsageError("nothing to delete: give document ids or --source GLOB")
-    report = build.delete(locate.to_read(shared.one_index(index_path, out)), ids, sources)
+    report = build.delete(shared.one_index(index_path, out), ids, sources)
     if as_json:
         shared.print_json(
             {
@@ -53,8 +58,12 @@ def delete(
         )
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
-        left = f"{shared.count(report.documents, 'document')}, {shared.count(report.passages, 'passage')} left"
-        click.echo(f"{shared.count(report.removed, 'passage')} deleted; {left}")
+        told = _("{gone} deleted; {documents}, {passages} left").format(
+            gone=shared.count(report.removed, "passage"),
+            documents=shared.count(report.documents, "document"),
+            passages=shared.count(report.passages, "passage"),
+        )
+        click.echo(told)
     shared.finish(report, strict)
 
 
@@ -76,49 +85,167 @@ def compact(index_path: str | None, out: str | None, as_json: bool) -> None:
     if as_json:
         shared.print_json(facts)
     else:
-        click.echo(f"{where}: {facts['passages']:,} passages in {facts['segments']} segments, {facts['seconds']} s")
+        told = _("{where}: {passages:,} passages in {segments} segments, {seconds} s")
+        click.echo(told.format(where=where, **facts))
 
 
 @click.command()
-@shared.READ
+@shared.READ_ANYWHERE
 @shared.JSON
 def info(index_path: str | None, as_json: bool) -> None:
     """Show what an index holds and how it was made."""
-    from mundap.index.index import Index
+    from mundap.engines import open_index
 
-    facts = Index(index_path).info()
+    facts = open_index(index_path).info()
     if as_json:
         shared.print_json(facts)
         return
     facts["path"] = shared.clean(facts["path"])
     settings: dict[str, Any] = facts.pop("settings")
+    known: dict[str, dict[str, int]] = facts.pop("facts", {})  # an engine does not count the values
     for name, value in facts.items():
-        click.echo(f"{name:>11}  {value:,}" if isinstance(value, int) else f"{name:>11}  {value}")
-    cut = f"{settings['words']} words, overlap {settings['overlap']}" + (
-        ", by sentence" if settings["sentences"] else ""
-    )
+        shown = f"{value:,}" if isinstance(value, int) else value
+        if isinstance(value, list):
+            shown = ", ".join(value)
+        click.echo(f"{_label(name)}  {shown}")
+    cut = _("{words} words, overlap {overlap}").format(**settings)
+    if settings["sentences"]:
+        cut += _(", by sentence")
     if settings["chunks"]:
-        cut += f", at most {settings['chunks']} of a document"
-    click.echo(f"{'passages of':>11}  {cut}")
+        cut += _(", at most {chunks} of a document").format(**settings)
+    click.echo(f"{_label('passages of')}  {cut}")
+    for name, values in known.items():
+        shown = ", ".join(f"{shared.clean(value)} {number:,}" for value, number in list(values.items())[:8])
+        more = f" and {len(values) - 8} more" if len(values) > 8 else ""
+        click.echo(f"{shared.clean(name):>11}  {shown}{more}")
+
+
+def _label(name: str) -> str:
+    """A name in the language of the user, in eleven columns: a syllable of Hangul takes two."""
+    from rich.cells import cell_len
+
+    label = _(name)
+    return " " * (11 - cell_len(label)) + label
+
+
+@click.command("list")
+@click.argument("words", nargs=-1)
+@shared.READ
+@shared.FILTERS
+@click.option("--sort", type=click.Choice(["id", "title", "passages", "modified", "size"]), default="id",
+              show_default=True, help="Sort by this; numbers and dates from the largest down.")  # fmt: skip
+@click.option("-n", "--most", type=click.IntRange(1), default=100, show_default=True, help="Documents at most.")
+@click.option("--skipped", is_flag=True, help="List the files that could not be read, and why.")
+@shared.JSON
+def list_(
+    words: tuple[str, ...],
+    index_path: str | None,
+    sort: str,
+    most: int,
+    skipped: bool,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """List the documents of an index, or those with certain words in their name or title.
+
+    \b
+    Examples:
+      mundap list
+      mundap list --sort size -n 10
+      mundap list handbook --where language=ko
+      mundap list --skipped
+    """
+    from mundap.index.index import Index
+
+    index = Index(index_path)
+    if skipped:
+        _list_skipped(index, as_json)
+        return
+    found, total = index.listing(" ".join(words), shared.filters(**filters), sort, most)
+    if as_json:
+        shared.print_json({"total": total, "documents": [one.as_dict() for one in found]})
+        return
+    for one in found:
+        place = f"{one.passages:>7,}  {one.size // 1000 + 1:>7,} kB  {one.modified:10}  {one.language:2}"
+        click.echo(shared.clean(f"{place}  {one.id}  {one.title if one.title not in one.id else ''}").rstrip())
+    if total > len(found):
+        shared.note(f"… and {total - len(found):,} more. Use -n to see them.")
+
+
+def _list_skipped(index: "Index", as_json: bool) -> None:
+    found = index.skipped()
+    if as_json:
+        shared.print_json([one.as_dict() for one in found])
+        return
+    for one in found:
+        click.echo(shared.clean(f"{one.source}: {one.reason}"))
+    if not found:
+        shared.note("Nothing was skipped.")
 
 
 @click.command()
 @shared.READ
+@click.option("--repair", is_flag=True, help="Make again what can be made of the passages: the index for BM25, and the "
+              "approximate one of the vectors.")  # fmt: skip
 @shared.JSON
-def verify(index_path: str | None, as_json: bool) -> None:
-    """Check every file of an index against its checksum, and that its parts fit together. Exit 0 if whole."""
-    from mundap.index import locate
+def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
+    """Check every file of an index against its checksum, and that its parts fit together. Exit 0 if whole.
+
+    \b
+    Examples:
+      mundap verify
+      mundap verify -i i --repair
+    """
+    from mundap.index import build, locate
     from mundap.index.verify import verify as check
 
     where = locate.to_read(index_path)
     problems = check(where)
+    repaired = False
+    if problems and repair:
+        for problem in problems:
+            shared.note(problem)
+        build.repair(where)
+        repaired, problems = True, check(where)
     if as_json:
-        shared.print_json({"path": str(where), "whole": not problems, "problems": problems})
+        shared.print_json({"path": str(where), "whole": not problems, "repaired": repaired, "problems": problems})
     elif problems:
         for problem in problems:
             shared.note(problem)
-        shared.note(f"{where} is damaged. Restore the files from a copy, or rebuild with `mundap index --fresh`.")
+        told = _(
+            "{where} is damaged. Try `mundap verify --repair`, restore the files from a copy, or rebuild with `mundap "
+            "index --fresh`."
+        )
+        shared.note(told.format(where=where))
+    elif repaired:
+        click.echo(_("{where} was repaired and is whole.").format(where=where))
     else:
-        click.echo(f"{where} is whole.")
+        click.echo(_("{where} is whole.").format(where=where))
     if problems:
         sys.exit(1)
+
+
+@click.command()
+@shared.READ
+@click.option("-o", "--out", required=True, metavar="DIR", help="A new folder for the copy.")
+@shared.JSON
+def backup(index_path: str | None, out: str, as_json: bool) -> None:
+    """Copy an index, whole and of one state, even while others write to it. The copy is checked.
+
+    To restore it, put the copy where the index was.
+
+    \b
+    Examples:
+      mundap backup -o /mnt/backup/notes-2026-11-17
+      mundap search -i /mnt/backup/notes-2026-11-17 "a question"
+    """
+    from mundap.index import locate
+    from mundap.index.copy import backup as copy
+
+    where = locate.to_read(index_path)
+    manifest = copy(where, Path(out))
+    size = sum(entry.bytes for entry in manifest.files())
+    if as_json:
+        shared.print_json({"path": out, "generation": manifest.generation, "bytes": size})
+    else:
+        click.echo(f"{out}: a copy of generation {manifest.generation} of {where}, {size / 1e6:,.1f} MB")

@@ -37,10 +37,9 @@ def mcp(indexes: tuple[str, ...], http: bool, token_file: str | None, reader: st
         from mundap.serving import mcp as tools
     except ModuleNotFoundError as error:
         raise ExtraMissing("mundap mcp", "mcp") from error
-    from mundap.models.folder import READER
     from mundap.serving.settings import Settings
 
-    settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, **options)
+    settings = Settings(named(indexes), token=token(token_file), reader=reader, **options)
     if http:
         from mundap.serving import server
 

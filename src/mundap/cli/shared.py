@@ -3,10 +3,16 @@
 import json
 import math
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from gettext import gettext as _
+from gettext import ngettext
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
     from mundap.index.corpus import Filters
     from mundap.index.ingest import Progress, Report, Watcher
     from mundap.models.folder import ReaderConfig
-    from mundap.models.reader import Reader
+    from mundap.reader.choice import LanguageReaders
 
 T = TypeVar("T")
 
@@ -27,25 +33,79 @@ READ = click.option(
     metavar="DIR",
     help="The index. [default: .mundap/ here or in the nearest parent]",
 )
+READ_ANYWHERE = click.option(
+    "-i",
+    "--index",
+    "index_path",
+    metavar="DIR|ADDRESS",
+    help="The index: a folder, or in an engine, as milvus://host:19530/name. [default: .mundap/ here or in the nearest "
+    "parent]",
+)
 WRITE = click.option(
-    "-o", "--out", metavar="DIR", help="The index to write. [default: .mundap/ here or in the nearest parent]"
+    "-o",
+    "--out",
+    metavar="DIR|ADDRESS",
+    help="The index to write: a folder, or in an engine. [default: .mundap/ here or in the nearest parent]",
 )
 READER = click.option("--reader", metavar="NAME|DIR", help="The reader. [default: the built-in one]")
 RERANK = click.option(
     "--rerank",
     is_flag=True,
-    help="Put what was found in the order of a reader, which sees question and passage together.",
+    help="Let a reader rerank what was found: it sees question and passage together, as a cross-encoder does.",
 )
 
 
+class Registry(click.Choice[str]):
+    """The names in a room's registry: a dict, a tuple or a Literal. It is imported when the choices are needed.
+
+    Args:
+        module: The module that has it.
+        name: What it is called there.
+        extra: Further choices, before the others.
+    """
+
+    def __init__(self, module: str, name: str, *extra: str) -> None:
+        self._module, self._name, self._extra = module, name, extra
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> Sequence[str]:  # type: ignore[override]
+        """All of them."""
+        found = getattr(import_module(self._module), self._name)
+        return (*self._extra, *(get_args(found) or found))
+
+
+class InputFile(click.ParamType[str]):
+    """A file to read. `-` is standard input; that and a pipe are copied first, as files are read more than once."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path of the file, or of its copy, which goes away with the command."""
+        path = Path(value)
+        if value != "-" and (not path.exists() or path.is_file() or path.is_dir()):
+            return str(value)
+        folder = tempfile.TemporaryDirectory(prefix="mundap-")
+        if ctx is not None:
+            ctx.call_on_close(folder.cleanup)
+        copy = Path(folder.name) / ("stdin" if value == "-" else path.name)
+        with copy.open("wb") as target:
+            if value == "-":
+                shutil.copyfileobj(sys.stdin.buffer, target)
+            else:
+                with path.open("rb") as source:
+                    shutil.copyfileobj(source, target)
+        return str(copy)
+
+
 class Number(click.FloatRange):
-    """A number within bounds. nan is within any for click, as no comparison with it holds."""
+    """A finite number within bounds. click lets nan pass, since no comparison with it holds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or a usage error."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is not a number to reckon with.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
@@ -53,10 +113,14 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
 
 
-QUESTION_FORMS = click.Choice(["json", "jsonl", "csv", "trec", "wikimovies", "queries"])
+INPUT = InputFile()
+MODE = Registry("mundap.index.modes", "MODES")
+FUSION = Registry("mundap.index.modes", "FUSIONS")
+PRECISION = Registry("mundap.models.folder", "Precision")
+QUESTION_FORMATS = Registry("mundap.datasets.queries", "FORMATS")
 MATCH = click.option(
     "--match",
-    type=click.Choice(["auto", "string", "regex", "cjk"]),
+    type=Registry("mundap.text.answers", "Mode", "auto"),
     default="auto",
     show_default=True,
     help="How answers are looked for. auto: regex for TREC tables and where answers look like patterns; where many are "
@@ -91,7 +155,9 @@ class ManyValues(click.Command):
         if option == "-k":
             return word.replace(",", "").isdigit()
         kind = next(one.type for one in self.params if option in one.opts)
-        return all(value in kind.choices for value in word.split(",")) if isinstance(kind, click.Choice) else True
+        if not isinstance(kind, click.Choice):
+            return True
+        return all(value in kind.choices for value in word.split(","))
 
 
 class BadIndexOption(click.UsageError):
@@ -100,7 +166,7 @@ class BadIndexOption(click.UsageError):
 
 def changed_index(function: Callable[..., Any]) -> Callable[..., Any]:
     """Commands that change an index take it by -i or by -o: both mean the same one."""
-    return READ(WRITE(function))
+    return READ_ANYWHERE(WRITE(function))
 
 
 def one_index(index_path: str | None, out: str | None) -> str | None:
@@ -110,15 +176,49 @@ def one_index(index_path: str | None, out: str | None) -> str | None:
     return index_path or out
 
 
+def place(given: str | None, find: "Callable[[str | None], Path]") -> "str | Path":
+    """Where the index is: the address of an engine, or the folder that is meant."""
+    from mundap.engines import is_address
+
+    return given if given is not None and is_address(given) else find(given)
+
+
 def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say where to look: `--document`, `--source`, `--where`."""
     options = (
         ("--document", "documents", "ID", "Only in this document (repeatable)."),
         ("--source", "sources", "GLOB", "Only from these files (repeatable)."),
-        ("--where", "facts", "KEY=VALUE", "Only with this metadata (repeatable)."),
+        (
+            "--where",
+            "facts",
+            "KEY=VALUE",
+            "Only with this fact, such as language=ko or 'modified>2024'; `mundap info` "
+            "lists what there is (repeatable).",
+        ),
     )
     for name, variable, metavar, text in reversed(options):
         function = click.option(name, variable, multiple=True, metavar=metavar, help=text)(function)
+    return function
+
+
+def FUSING(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say how hybrid search joins its two lists: `--fusion`, `--weight`, `--lambda`."""
+    options = (
+        click.option(
+            "--fusion", type=FUSION, default="zscore", show_default=True, help="How hybrid joins BM25 and dense."
+        ),
+        click.option("--weight", type=Number(0, 1), help="The dense share of zscore. [default: the model's]"),
+        click.option(
+            "--lambda",
+            "scale",
+            type=Number(),
+            default=1.1,
+            show_default=True,
+            help="For linear: BM25 + lambda * sim.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
     return function
 
 
@@ -140,34 +240,47 @@ def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def filters(documents: Sequence[str], sources: Sequence[str], facts: Sequence[str]) -> "Filters":
     """What those options say. Sources have no ./ before them."""
+    import re
+
     from mundap.errors import UsageError
-    from mundap.index.corpus import Filters
+    from mundap.index.matching import Filters
 
+    values: dict[str, str] = {}
+    ranges: list[tuple[str, str, str]] = []
     for fact in facts:
-        if "=" not in fact:
-            raise UsageError(f"--where {fact}: write it as KEY=VALUE")
+        match = re.fullmatch(r"([^=<>]+?)\s*(<=|>=|=|<|>)\s*(.*)", fact, re.DOTALL)
+        if match is None:
+            raise UsageError(f"--where {fact}: write it as KEY=VALUE, or with one of < <= > >=, as in 'modified>2024'")
+        key, sign, value = match.groups()
+        if sign == "=":
+            values[key] = value
+        else:
+            ranges.append((key, sign, value))
     patterns = tuple(source.removeprefix("./") for source in sources)
-    return Filters(tuple(documents), patterns, dict(fact.split("=", 1) for fact in facts))
+    return Filters(tuple(documents), patterns, values, tuple(ranges))
 
 
-def reranker(wanted: bool, name: str | None) -> "Reader | None":
+def reranker(wanted: bool, name: str | None) -> "LanguageReaders | None":
     """The reader for `--rerank`, if that was asked for."""
     if not wanted:
         return None
-    from mundap.models.folder import READER as DEFAULT
-    from mundap.models.reader import Reader
+    from mundap.reader.choice import LanguageReaders
 
-    return Reader.from_pretrained(name or DEFAULT)
+    return LanguageReaders.from_pretrained(name)
 
 
 def tell_unfitted(reader: "ReaderConfig") -> None:
-    """Say so where a reader's confidence was never fitted: then its percentages mean little, and it never says no."""
+    """Warn where a reader's confidence was never fitted: its percentages mean little, and it never says no."""
     if reader.confidence:
         return
-    never = "" if reader.threshold else ", and no question is left without an answer"
-    note(
+    warning = (
         f"mundap: the confidence of the reader {clean(reader.name)} was never fitted: percentages are a rough guess"
-        f"{never}. Fit it on questions it was not trained on: mundap train confidence -i INDEX -q FILE --reader DIR"
+    )
+    if not reader.threshold:
+        warning += ", and every question gets an answer"
+    note(
+        f"{warning}. Fit it on questions that it was not trained on: "
+        "mundap train confidence -i INDEX -q FILE --reader DIR"
     )
 
 
@@ -178,8 +291,6 @@ def coloured() -> bool:
 
 def wrapped(text: str, indent: int = 0) -> list[str]:
     """Lines that fit the terminal; escape codes take no columns and wide characters two."""
-    import shutil
-
     from rich.console import Console
     from rich.text import Text
 
@@ -208,15 +319,15 @@ def clean(text: str) -> str:
 
 def count(number: int, what: str) -> str:
     """A number with its noun."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    return ngettext(f"{{n:,}} {what}", f"{{n:,}} {what}s", number).format(n=number)
 
 
 def tell_skipped(skipped: Sequence[Skipped], total: int) -> None:
     """Say what could not be read, and why."""
     for one in skipped[:20]:
-        note(clean(f"skipped {one.source}: {one.reason}"))
+        note(clean(_("skipped {source}: {reason}").format(source=one.source, reason=one.reason)))
     if total > 20:
-        note(f"… and {total - 20:,} more. Use --json to see them.")
+        note(_("… and {n:,} more. Use --json to see them.").format(n=total - 20))
 
 
 def finish(report: "Report", strict: bool) -> None:
@@ -226,13 +337,13 @@ def finish(report: "Report", strict: bool) -> None:
 
 
 @contextmanager
-def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[[int, int, int | None], None]]:
+def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """A bar with rate and time left on stderr; nothing at all when that is not a terminal.
 
-    Yields a function that is told how many units are done, and how much of what total the bar shows.
+    Yields a function that is told how many units are done, how much of what total the bar shows, and what else to say.
     """
     if not sys.stderr.isatty():
-        yield lambda done, shown, total: None
+        yield lambda *_: None
         return
     from rich import progress as rich
     from rich.console import Console
@@ -244,14 +355,16 @@ def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[[i
         rich.TaskProgressColumn(),
         rich.TextColumn("{task.fields[done]:,} " + unit + ", {task.fields[rate]}/s"),
         rich.TimeRemainingColumn(),
+        rich.TextColumn("{task.fields[also]}"),
     )
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total, done=0, rate="-")
+    # The time left is told from the rate of the last minute.
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=60) as bar:
+        task = bar.add_task(what, total=total, done=0, rate="-", also="")
 
-        def show(done: int, shown: int, total: int | None) -> None:
+        def show(done: int, shown: int, total: int | None, also: str = "") -> None:
             elapsed = bar.tasks[0].elapsed or 0
             rate = f"{done / elapsed:,.0f}" if elapsed > 0.5 else "-"
-            bar.update(task, completed=shown, total=total, done=done, rate=rate)
+            bar.update(task, completed=shown, total=total, done=done, rate=rate, also=also)
 
         yield show
 
@@ -261,10 +374,23 @@ def progress_bar(what: str) -> "Iterator[Watcher]":
     """Progress of a build: passages, against the bytes there are to read."""
 
     def watch(now: "Progress") -> None:
-        show(now.passages, now.bytes, now.total or None)
+        if now.warning and now.warning not in told:
+            told.append(now.warning)
+            note(f"mundap: {clean(now.warning)}")
+        skipped = f"{now.skipped:,} skipped, mostly: {clean(now.reason)[:40]}" if now.skipped else ""
+        show(now.passages, now.bytes, now.total or None, skipped)
+
+    told: list[str] = []
 
     with _bar(what, "passages") as show:
         yield watch
+
+
+@contextmanager
+def passages_bar(what: str) -> Iterator[Callable[[int], None]]:
+    """Progress where nobody knows how many passages there are."""
+    with _bar(what, "passages") as show:
+        yield lambda done: show(done, done, None)
 
 
 @contextmanager

@@ -13,22 +13,24 @@ from mundap.errors import UsageError
 from mundap.records import Skipped
 
 _SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-                    help="Any key of a recipe, such as batch=64 (repeatable).")  # fmt: skip
+                    help="Any key of a recipe, such as batch_size=64 (repeatable).")  # fmt: skip
+_BASE_MODEL = click.option("--base-model", metavar="DIR",
+                           help="The checkpoint to start from, such as a Hugging Face directory.")  # fmt: skip
 
 
 @click.group()
 def train() -> None:
-    """Train models (needs mundap[train])."""
+    """Train models (needs the extra `train`)."""
 
 
 def _run(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What every trainer takes: a recipe, and flags that change it."""
+    """The options that all trainers share: a recipe, and flags that override it."""
     options = (
         click.argument("recipe", required=False, metavar="[RECIPE.toml]"),
-        click.option("--train", "train_paths", multiple=True, metavar="FILE", help="What to learn from (repeatable)."),
-        click.option("--dev", "dev_paths", multiple=True, metavar="FILE", help="What to validate on (repeatable)."),
-        click.option("--start", metavar="DIR", help="The checkpoint to start from, such as a Hugging Face directory."),
-        click.option("-o", "--out", metavar="DIR", help="The folder of the run: checkpoints, log, model."),
+        click.option("--train", "train_paths", multiple=True, metavar="FILE", help="A training set (repeatable)."),
+        click.option("--dev", "dev_paths", multiple=True, metavar="FILE", help="A dev set (repeatable)."),
+        _BASE_MODEL,
+        click.option("-o", "--out", metavar="DIR", help="The folder of the run: checkpoints, log, report, model."),
         _SET,
         shared.JSON,
     )
@@ -38,10 +40,14 @@ def _run(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _overrides(
-    train_paths: Sequence[str], dev_paths: Sequence[str], start: str | None, out: str | None, settings: Sequence[str]
+    train_paths: Sequence[str],
+    dev_paths: Sequence[str],
+    base_model: str | None,
+    out: str | None,
+    settings: Sequence[str],
 ) -> dict[str, Any]:
-    """What the flags change in a recipe."""
-    given = {"train": list(train_paths), "dev": list(dev_paths), "start": start, "out": out}
+    """The keys of a recipe that the flags override."""
+    given = {"train": list(train_paths), "dev": list(dev_paths), "base_model": base_model, "output_dir": out}
     return _settings(settings) | {key: value for key, value in given.items() if value}
 
 
@@ -50,21 +56,23 @@ def _overrides(
 def retriever(recipe: str | None, as_json: bool, **flags: Any) -> None:
     """Train a dual encoder on files that `mundap data make` wrote.
 
-    A run that was stopped, or killed, goes on from its last checkpoint when the same command is given again. With
-    `torchrun --nproc-per-node 2 -m mundap train retriever recipe.toml` several processes share each batch, and all
-    passages of it are negatives for all questions. All keys of a recipe: docs/training.md.
+    A run that was stopped, or killed, resumes from its last checkpoint when the same command is given again. With
+    torchrun several processes share each batch, and all its passages are negatives for all its questions.
+    docs/training.md explains every key of a recipe.
 
     \b
     Examples:
       mundap train retriever recipe.toml
-      mundap train retriever --train train.jsonl --dev dev.jsonl --start ./bert-base -o run --set batch=16
+      mundap train retriever --train train.jsonl --dev dev.jsonl --base-model ./bert-base -o run --set batch_size=16
+      torchrun --nproc-per-node 2 -m mundap train retriever recipe.toml --base-model ./bert-base -o run
     """
-    from mundap.training import recipe as recipes
-    from mundap.training import retriever as trainer
+    from mundap.training import recipe_files
+    from mundap.training.api import train_retriever
+    from mundap.training.recipe import RetrieverRecipe
 
-    chosen = recipes.load(recipes.Recipe, recipe, _overrides(**flags))
-    with _watching() as watch:
-        done = trainer.train(chosen, watch)
+    chosen = recipe_files.load(RetrieverRecipe, recipe, _overrides(**flags))
+    with _watching() as callback:
+        done = train_retriever(chosen, callback, _note)
     _tell(done, as_json)
 
 
@@ -87,24 +95,27 @@ def ance(
     \b
     Examples:
       mundap train ance recipe.toml
-      mundap train ance --train train.jsonl --dev dev.jsonl -i my-index --start ./bert-base -o run --set refresh=200
+      mundap train ance --train train.jsonl --dev dev.jsonl -i my-index --base-model ./bert-base -o run
       mundap train ance recipe.toml --only trainer
       mundap train ance recipe.toml --only inferencer --device cuda:1
     """
-    from mundap.training import recipe as recipes
+    from mundap.training import recipe_files
     from mundap.training.ance import run
+    from mundap.training.recipe import AnceRecipe
 
     overrides = _overrides(**flags)
-    chosen = recipes.load(recipes.AnceRecipe, recipe, overrides | ({"index": index_path} if index_path else {}))
+    if index_path:
+        overrides["index"] = index_path
+    chosen = recipe_files.load(AnceRecipe, recipe, overrides)
     if only == "inferencer":
-        run.infer(chosen, device, _told)
+        run.infer(chosen, device, _tell_negatives)
         return
-    with _watching() as watch:
-        done = run.train(chosen, watch, alone=only == "trainer", device=device)
+    with _watching() as callback:
+        done = run.train(chosen, callback, alone=only == "trainer", device=device, tell=_note)
     _tell(done, as_json)
 
 
-def _told(now: Any) -> None:
+def _tell_negatives(now: Any) -> None:
     import sys
 
     if sys.stderr.isatty():
@@ -113,57 +124,59 @@ def _told(now: Any) -> None:
 
 @train.command()
 @shared.READ
-@click.option("--start", required=True, metavar="DIR", help="The checkpoint to start from.")
+@click.option("--base-model", required=True, metavar="DIR", help="The checkpoint to start from.")
 @click.option("-o", "--out", required=True, metavar="DIR", help="The folder of the run.")
 @click.option("--keep", type=shared.Number(0, 1), default=0.1, show_default=True,
               help="How often the sentence stays in its passage.")  # fmt: skip
 @_SET
 @shared.JSON
-def ict(index_path: str | None, start: str, out: str, keep: float, settings: tuple[str, ...], as_json: bool) -> None:
+def ict(
+    index_path: str | None, base_model: str, out: str, keep: float, settings: tuple[str, ...], as_json: bool
+) -> None:
     """Pre-train on an index alone: a sentence is the question, the passage it comes from the answer.
 
-    The inverse cloze task of ORQA. The examples are kept in OUT/ict.jsonl, the last tenth to validate on.
+    The inverse cloze task of ORQA. The examples are kept in OUT/ict.jsonl, the last tenth of them for validation.
 
     \b
     Example:
-      mundap train ict -i i --start ./bert-base -o pretrained --set batch=64
+      mundap train ict -i i --base-model ./bert-base -o pretrained --set batch_size=64
     """
-    from mundap.training import ict as task
-    from mundap.training import recipe as recipes
-    from mundap.training import retriever as trainer
+    from mundap.training.api import train_retriever
+    from mundap.training.ict import write_examples
 
-    made = task.write_examples(index_path, Path(out), keep)
-    overrides = {"hard": 0, "mask": False, **_settings(settings)}
-    overrides |= {"train": [str(made[0])], "dev": [str(made[1])], "start": start, "out": out}
-    with _watching() as watch:
-        done = trainer.train(recipes.load(recipes.Recipe, None, overrides), watch)
+    train_file, dev_file = write_examples(index_path, Path(out), keep)
+    overrides = {"hard_negatives": 0, "mask_false_negatives": False, **_settings(settings)}
+    overrides |= {"train": str(train_file), "dev": str(dev_file), "base_model": base_model, "output_dir": out}
+    with _watching() as callback:
+        done = train_retriever(None, callback, _note, **overrides)
     _tell(done, as_json)
 
 
 @train.command()
 @_run
-@click.option("--selection-only", is_flag=True, help="Learn to choose passages and nothing else: a reranker.")
+@click.option("--selection-only", is_flag=True, help="Train the passage selection alone: a reranker.")
 def reader(recipe: str | None, as_json: bool, selection_only: bool, **flags: Any) -> None:
     """Train a reader: which passage has the answer, and where in it.
 
-    Files are those that `mundap data make` writes, SQuAD-shaped ones, or DPR's retrieval results. Everything else is
-    as for `mundap train retriever`: a run that was stopped goes on, torchrun shares the work.
+    Takes the files that `mundap data make` writes, SQuAD-shaped files, and DPR's retrieval results. As with `mundap
+    train retriever`, a run that was stopped resumes, and torchrun shares the work.
 
     \b
     Examples:
       mundap train reader recipe.toml
-      mundap train reader --train train.jsonl --dev dev.jsonl --start ./MiniLM -o run --set passages=24 --set cache=16
-      mundap train reader --selection-only --train ranking.jsonl --start ./MiniLM -o reranker
+      mundap train reader --train train.jsonl --dev dev.jsonl --base-model ./MiniLM -o run --set num_passages=24
+      mundap train reader --selection-only --train ranking.jsonl --base-model ./MiniLM -o reranker
     """
-    from mundap.training import reader as trainer
-    from mundap.training import recipe as recipes
+    from mundap.training import recipe_files
+    from mundap.training.api import train_reader
+    from mundap.training.recipe import ReaderRecipe
 
     overrides = _overrides(**flags)
     if selection_only:
         overrides = {"metric": "rank", **overrides, "selection_only": True}
-    chosen = recipes.load(recipes.ReaderRecipe, recipe, overrides)
-    with _watching() as watch:
-        done = trainer.train(chosen, watch)
+    chosen = recipe_files.load(ReaderRecipe, recipe, overrides)
+    with _watching() as callback:
+        done = train_reader(chosen, callback)
     _tell(done, as_json)
 
 
@@ -186,11 +199,11 @@ def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **
     Example:
       mundap train confidence -i i -q dev.json --reader my-reader
     """
-    from mundap.evaluation.answers import Task
+    from mundap.evaluation.answers import AnswersTask
     from mundap.evaluation.confidence import fit
     from mundap.index import locate
 
-    task = Task(questions, index=str(locate.to_read(index_path)), cuts=(k,), **options)
+    task = AnswersTask(questions, index=str(locate.to_read(index_path)), cuts=(k,), **options)
     found = fit(task, lambda items, what, total: shared.counted(items, what, "questions", total))
     if as_json:
         shared.print_json(found)
@@ -215,6 +228,13 @@ def _settings(settings: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _note(line: str) -> None:
+    from mundap.training.loop import is_first
+
+    if is_first():
+        shared.note(line)
+
+
 def _tell(done: Any, as_json: bool) -> None:
     from mundap.training.loop import is_first
 
@@ -226,8 +246,10 @@ def _tell(done: Any, as_json: bool) -> None:
     for label, reasons in done.left_out.items():
         for reason, count in list(reasons.items())[:5]:  # the most frequent ones: some have a row's own words in them
             shared.note(f"{shared.clean(label)}: {shared.count(count, 'row')} left out: {shared.clean(reason)}")
-    kept = f"the mean of the last {done.averaged:,}" if done.averaged else f"{done.best_step:,}"
-    click.echo(f"{done.model}: the best of {done.steps:,} steps is {kept} ({done.stopped})")
+    kept = f"step {done.best_step:,} of {done.steps:,}"
+    if done.averaged:
+        kept = f"the average of the last {done.averaged:,} of {done.steps:,} steps"
+    click.echo(f"{done.model}: {kept} ({done.stopped})")
     for label, figures in done.figures.items():
         before = done.before.get(label, {})
         cells = (f"{name} {before.get(name, float('nan')):.2f} -> {value:.2f}" for name, value in figures.items())
@@ -236,11 +258,11 @@ def _tell(done: Any, as_json: bool) -> None:
 
 @contextmanager
 def _watching() -> Iterator[Any]:
-    """Loss, rank, rate, speed and time left, on stderr."""
+    """Show loss, rank, learning rate, speed and time left on stderr."""
     import sys
 
     if not sys.stderr.isatty():
-        yield lambda progress: None
+        yield lambda now: None
         return
     from rich import progress as rich
     from rich.console import Console
@@ -257,9 +279,9 @@ def _watching() -> Iterator[Any]:
 
         def watch(now: Any) -> None:
             speed = f"{now.examples_per_second:.1f} examples/s"
-            state = f"loss {now.seen.loss:.3f}, rank {now.seen.rank:.1f}, rate {now.rate:.1e}, {speed}"
-            if now.seen.stale is not None:
-                state += f", negatives {now.seen.stale} batches old"
+            state = f"loss {now.result.loss:.3f}, rank {now.result.rank:.1f}, lr {now.learning_rate:.1e}, {speed}"
+            if now.result.negatives_age is not None:
+                state += f", negatives {now.result.negatives_age} batches old"
             bar.update(task, completed=now.step, total=now.steps, state=state)
 
         yield watch

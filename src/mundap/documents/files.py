@@ -2,15 +2,19 @@
 
 import bz2
 import gzip
+import hashlib
 import io
 import json
 import lzma
+import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
+from mundap.disk import checksum
 from mundap.errors import MundapError
 
 MAX_FILE = 512 << 20
@@ -22,6 +26,10 @@ MAX_LINE = 64 << 20
 
 class Unreadable(Exception):
     """A file, or the rest of it, cannot be used; the message is the reason told to the user."""
+
+
+class NoDocument(Unreadable):
+    """A file that nobody expects to be read: a picture, a font, a program without comments. It is left out quietly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class SourceFile:
     path: Path
     id: str
     source: str
-    _opened: list[IO[bytes]] = field(default_factory=list, compare=False, repr=False)
+    _opened: list["_Hashed"] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def suffix(self) -> str:
@@ -49,9 +57,9 @@ class SourceFile:
 
     def raw(self) -> io.BufferedReader:
         """Open for reading as it is. How far it has been read is the file's `position`."""
-        raw = self.path.open("rb")
-        self._opened[:] = [raw]
-        return raw
+        hashed = _Hashed(self.path)
+        self._opened[:] = [hashed]
+        return io.BufferedReader(hashed, 1 << 16)
 
     def open(self) -> IO[bytes]:
         """Open for reading, decompressed if the content is gzip, bzip2, xz or zstd."""
@@ -84,7 +92,13 @@ class SourceFile:
 
     def position(self) -> int:
         """How many bytes of the file have been read, for progress."""
-        return self._opened[0].tell() if self._opened and not self._opened[0].closed else 0
+        return self._opened[0].count if self._opened and not self._opened[0].closed else 0
+
+    def digest(self) -> bytes:
+        """The SHA-256 of the file as it is on the disk. A file that was just read to its end is not read again."""
+        if self._opened and self._opened[0].complete:
+            return self._opened[0].sha256.digest()
+        return bytes.fromhex(checksum(self.path))
 
     def read(self) -> bytes:
         """The whole content, decompressed.
@@ -114,6 +128,18 @@ class SourceFile:
                 yield number, line.rstrip(b"\r\n")
 
 
+class Lines:
+    """A text that knows on which line each of its characters stands."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._ends = [match.start() for match in re.finditer("\n", text)]
+
+    def at(self, place: int) -> int:
+        """The line of a character, from 1."""
+        return bisect_left(self._ends, place) + 1
+
+
 def open_file(path: str | Path) -> SourceFile:
     """A file given by name, so that it can be streamed.
 
@@ -124,6 +150,45 @@ def open_file(path: str | Path) -> SourceFile:
     if not where.is_file():
         raise MundapError(f"{path}: {'a folder, not a file' if where.is_dir() else 'no such file'}")
     return SourceFile(where, where.name, str(path))
+
+
+class _Hashed(io.RawIOBase):
+    """A file whose digest is computed while it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self.count = 0
+        self.complete = False
+        self.sha256 = hashlib.sha256()
+        self._in_order = True
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._file.readinto(buffer) or 0
+        if self._in_order:
+            self.sha256.update(memoryview(buffer)[:size])
+            self.complete = size == 0
+        self.count += size
+        return size
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        place = self._file.seek(offset, whence)
+        self._in_order = self._in_order and place == self.count
+        self.complete = self.complete and self._in_order
+        self.count = place
+        return place
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _Zstandard(io.RawIOBase):
@@ -188,7 +253,7 @@ def _unmarked_utf16(data: bytes) -> str:
         zeros, others = head[start::2].count(0), head[1 - start :: 2].count(0)
         if zeros > 0.4 * len(head[start::2]) and not others and len(data) % 2 == 0:
             return data.decode(encoding, "replace")
-    raise Unreadable("binary file, not text")
+    raise NoDocument("binary file, not text")
 
 
 def decode(data: bytes) -> str:

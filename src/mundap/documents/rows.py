@@ -1,15 +1,17 @@
-"""Files with many documents in them: JSON lines, psgs_w100 and MS MARCO tables, SQuAD-shaped JSON.
+"""Files with many documents in them: JSON lines, psgs_w100 and MS MARCO tables, SQuAD-shaped JSON; and other tables.
 
-All are streamed. A bad row is reported with its line and the rest is kept.
+All but the last are streamed. A bad row is reported with its line and the rest is kept.
 """
 
+import csv
 import json
 from collections.abc import Iterator
 from typing import Any
 
-from mundap.documents.files import SourceFile, Unreadable
+from mundap.documents.blocks import Builder, Table, make_document
+from mundap.documents.files import SourceFile, Unreadable, decode
 from mundap.documents.stream import json_items, json_lines, table
-from mundap.records import Document, Skipped
+from mundap.records import Block, Document, Skipped
 
 _ID = ("_id", "id", "docid", "doc_id", "pid", "passage_id", "psg_id")
 _TEXT = ("text", "contents", "content", "body", "passage", "context")
@@ -19,49 +21,102 @@ _PASSAGE_MARKS = ("_id", "contents")  # BEIR's and Pyserini's rows already are p
 def read_jsonl(file: SourceFile) -> Iterator[Document | Skipped]:
     """One JSON object a line. BEIR and Pyserini rows are passages; any other row is a document."""
     empty = True
-    for _, row in jsonl_rows(file):
+    for number, row in json_lines(file):
         empty = False
-        yield row
+        if isinstance(row, Skipped):
+            yield row
+        else:
+            yield _from_object(row, file, number, f"{file.source}:{number}", number)
     if empty:
         raise Unreadable("no text in it")
 
 
-def jsonl_rows(file: SourceFile) -> Iterator[tuple[int, Document | Skipped]]:
-    """The same with the number of each line."""
-    for number, row in json_lines(file):
-        yield number, row if isinstance(row, Skipped) else _from_object(row, file, number, f"{file.source}:{number}")
-
-
 def read_tsv(file: SourceFile) -> Iterator[Document | Skipped]:
-    """psgs_w100 (`id, text, title` with a header row) or MS MARCO's collection (`id, text`)."""
-    for _, row in tsv_rows(file):
-        yield row
-
-
-def tsv_rows(file: SourceFile) -> Iterator[tuple[int, Document | Skipped]]:
-    """The same with the number of each line."""
+    """psgs_w100 (`id, text, title` with a header row), MS MARCO's collection (`id, text`), or any other table."""
     columns: tuple[int, int, int | None] | None = None
     for number, row in table(file, quoted=_has_header(file)):
         where = f"{file.source}:{number}"
         if isinstance(row, Skipped):
-            yield number, row
+            yield row
             continue
         if columns is None:
             names = [cell.strip().lower() for cell in row]
             if "id" in names and "text" in names:
                 columns = names.index("id"), names.index("text"), _index(names, "title")
                 continue
+            if len(row) == 4 and row[1].startswith(("http://", "https://")):
+                yield from _msmarco_documents(file)
+                return
             if len(row) not in (2, 3):
-                raise Unreadable(
-                    "not a table of passages: expected a header `id text title`, or the two columns id and text"
-                )
+                yield from read_csv(file)
+                return
             columns = 0, 1, 2 if len(row) == 3 else None
         name, text, title = columns
         if max(name, text, title or 0) >= len(row):
-            yield number, Skipped(where, f"only {len(row)} columns")
+            yield Skipped(where, f"only {len(row)} columns")
             continue
         cell = row[title] if title is not None else ""
-        yield number, _passage(file, where, row[name].strip(), row[text], cell)
+        yield _passage(file, where, row[name].strip(), row[text], cell, number)
+
+
+def _msmarco_documents(file: SourceFile) -> Iterator[Document | Skipped]:
+    """msmarco-docs.tsv: id, address, title, body. These are whole documents, to be split."""
+    for number, row in table(file, quoted=False):
+        where = f"{file.source}:{number}"
+        if isinstance(row, Skipped):
+            yield row
+        elif len(row) != 4:
+            yield Skipped(where, f"{len(row)} columns: expected id, address, title, body")
+        elif not row[3].strip() and not row[2].strip():
+            yield Skipped(where, "empty text")
+        else:
+            name, address, title, body = (cell.strip() for cell in row)
+            yield Document(name, body, title, file.source, {"url": address[:200]})
+
+
+def read_csv(file: SourceFile) -> Iterator[Document | Skipped]:
+    """A table: each row with the names of its columns. One with the columns id and text has a passage in each row."""
+    text = decode(file.read())
+    reader = csv.reader(text.splitlines(keepends=True), delimiter=_delimiter(text[:10_000]))
+    built = Builder()
+    rows = Table(built)
+    before = 0
+    try:
+        for cells in reader:
+            line, before = before + 1, reader.line_num
+            if line == 1:
+                names = [cell.strip().lower() for cell in cells]
+                if "text" in names and "id" in names:
+                    yield from _passages(file, reader, names)
+                    return
+            if any(cells):
+                rows.row(cells, line)
+    except csv.Error as error:
+        raise Unreadable(f"line {before + 1} is no row of a table ({error})") from error
+    if not built.blocks:
+        raise Unreadable("not a table: expected a header, and a row for each record")
+    yield make_document(file, built, "csv")
+
+
+def _delimiter(head: str) -> str:
+    """What stands between the cells: the mark that the first lines have most often."""
+    lines = head.splitlines()[:10]
+    counts = {mark: min((line.count(mark) for line in lines if line), default=0) for mark in "\t;,|"}
+    best = max(counts, key=lambda mark: counts[mark])
+    return best if counts[best] else ","
+
+
+def _passages(file: SourceFile, reader: Any, names: list[str]) -> Iterator[Document | Skipped]:
+    name, text, title = names.index("id"), names.index("text"), _index(names, "title")
+    for cells in reader:
+        where = f"{file.source}:{reader.line_num}"
+        if not cells:
+            continue
+        if max(name, text) >= len(cells):
+            yield Skipped(where, f"only {len(cells)} columns")
+            continue
+        heading = cells[title] if title is not None and title < len(cells) else ""
+        yield _passage(file, where, cells[name].strip(), cells[text], heading, reader.line_num)
 
 
 def read_json(file: SourceFile) -> Iterator[Document | Skipped]:
@@ -87,7 +142,7 @@ def _paragraphs(article: Any) -> Iterator[Any]:
         yield article
 
 
-def _from_object(row: Any, file: SourceFile, number: int, where: str) -> Document | Skipped:
+def _from_object(row: Any, file: SourceFile, number: int, where: str, line: int = 0) -> Document | Skipped:
     if not isinstance(row, dict):
         return Skipped(where, "not a JSON object")
     text_key = next((key for key in _TEXT if isinstance(row.get(key), str)), None)
@@ -110,15 +165,21 @@ def _from_object(row: Any, file: SourceFile, number: int, where: str) -> Documen
         source=file.source,
         metadata=metadata,
         whole=any(mark in row for mark in _PASSAGE_MARKS),
+        blocks=_on_line(text, line),
     )
 
 
-def _passage(file: SourceFile, where: str, name: str, text: str, title: str) -> Document | Skipped:
+def _on_line(text: str, line: int) -> tuple[Block, ...]:
+    """A row is one block: what matters is its line."""
+    return (Block(0, len(text), line=line),) if line else ()
+
+
+def _passage(file: SourceFile, where: str, name: str, text: str, title: str, line: int) -> Document | Skipped:
     if not name:
         return Skipped(where, "no id")
     if not text.strip() and not title.strip():
         return Skipped(where, "empty text")
-    return Document(name, text, title, file.source, whole=True)
+    return Document(name, text, title, file.source, whole=True, blocks=_on_line(text, line))
 
 
 def _has_header(file: SourceFile) -> bool:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -15,21 +16,41 @@ from mundap.errors import MundapError, UsageError
 from mundap.records import Skipped
 
 STDIN = "-"
+STDIN_PREFIX = "stdin-"
+LINK = "a symbolic link that is not followed"
 _MANIFESTS = ("manifest.json", "manifest.next.json")  # beside `segments`: one of our indexes, never its own input
 
 _Specs = list[tuple[Path, GitIgnoreSpec]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """What a walk below one of the given folders needs to know."""
+
+    root: Path
+    base: Path
+    exclude: Path | None
+    follow_links: bool
+
+
 def find(
-    paths: Sequence[str | Path], base: Path, ignore: Iterable[str] = (), exclude: Path | None = None
+    paths: Sequence[str | Path],
+    base: Path,
+    ignore: Iterable[str] = (),
+    exclude: Path | None = None,
+    follow_links: bool = False,
 ) -> Iterator[SourceFile | Skipped]:
     """Yield every file below the given paths, each once, sorted within a folder.
+
+    A link to a file inside the given folder is read like a file. One that leads out of it is not followed, and
+    neither is a link to a folder: a folder may hold links to anything, put there by anybody.
 
     Args:
         paths: Files, folders, or `-` for standard input.
         base: The folder that holds the index; sources below it get relative names.
         ignore: Patterns in the manner of .gitignore, tried from each given folder.
         exclude: A folder never to enter: the index that is being written.
+        follow_links: Follow all links, also out of the given folders; no folder is entered twice.
 
     Raises:
         MundapError: A path does not exist.
@@ -43,7 +64,7 @@ def find(
         raise UsageError(f"--ignore: {error}") from error
     seen: set[int] = set()
     for path in paths:
-        for file in _below(path, base, patterns, exclude.resolve() if exclude else None):
+        for file in _below(path, base, patterns, exclude.resolve() if exclude else None, follow_links):
             key = hash(file.source)
             if isinstance(file, Skipped) or key not in seen:
                 seen.add(key)
@@ -58,14 +79,15 @@ def _exists(path: Path) -> bool:
 
 
 def _below(
-    path: str | Path, base: Path, patterns: GitIgnoreSpec, exclude: Path | None
+    path: str | Path, base: Path, patterns: GitIgnoreSpec, exclude: Path | None, follow_links: bool
 ) -> Iterator[SourceFile | Skipped]:
     if str(path) == STDIN:
         yield from _stdin()
         return
     root = Path(path).resolve()
     if root.is_dir():
-        yield from _folder(root, root, base, [*_inherited(root), (root, patterns)], exclude)
+        walk = _Walk(root, base, exclude, follow_links)
+        yield from _folder(root, walk, [*_inherited(root), (root, patterns)], frozenset())
     elif root.is_file():
         yield SourceFile(root, printable(root.name), source_name(root, base))
     else:
@@ -81,7 +103,7 @@ def _stdin() -> Iterator[SourceFile]:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         with Path(copy.name).open("rb") as file:
-            name = f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
+            name = f"{STDIN_PREFIX}{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
         yield SourceFile(Path(copy.name), name, name)
 
 
@@ -116,35 +138,51 @@ def _spec(path: Path) -> GitIgnoreSpec:
         return GitIgnoreSpec.from_lines([])
 
 
-def _folder(
-    folder: Path, root: Path, base: Path, specs: _Specs, exclude: Path | None
-) -> Iterator[SourceFile | Skipped]:
+def _folder(folder: Path, walk: _Walk, specs: _Specs, above: frozenset[Path]) -> Iterator[SourceFile | Skipped]:
+    """The files of a folder. `above` has the real paths of the folders on the way, where links are followed."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        yield Skipped(source_name(folder, base), error.strerror or str(error))
+        yield Skipped(source_name(folder, walk.base), error.strerror or str(error))
         return
     names = {entry.name for entry in entries}
     if "segments" in names and not names.isdisjoint(_MANIFESTS):
         return
     if (folder / ".gitignore").is_file():
         specs = [*specs[:-1], (folder, _spec(folder / ".gitignore")), specs[-1]]
+    if walk.follow_links:
+        above |= {folder.resolve()}
     for entry in entries:
         path = Path(entry.path)
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name.startswith(".") or path == exclude or _ignored(path, is_folder, specs):
+        is_folder = entry.is_dir(follow_symlinks=False) or (walk.follow_links and _new_folder(path, above))
+        if entry.name.startswith(".") or path == walk.exclude or _ignored(path, is_folder, specs):
             continue
         if is_folder:
-            yield from _folder(path, root, base, specs, exclude)
+            yield from _folder(path, walk, specs, above)
         else:
-            yield from _file(entry, path, root, base)
+            yield from _file(entry, path, walk)
 
 
-def _file(entry: "os.DirEntry[str]", path: Path, root: Path, base: Path) -> Iterator[SourceFile | Skipped]:
-    name = source_name(path, base)
+def _new_folder(path: Path, above: frozenset[Path]) -> bool:
+    """Whether a link leads to a folder that is not already being walked."""
     try:
+        return path.is_dir() and path.resolve() not in above
+    except OSError:
+        return False
+
+
+def _file(entry: "os.DirEntry[str]", path: Path, walk: _Walk) -> Iterator[SourceFile | Skipped]:
+    name = source_name(path, walk.base)
+    try:
+        if entry.is_symlink() and not walk.follow_links:
+            if not path.exists():
+                yield Skipped(name, "broken symbolic link")
+                return
+            if path.is_dir() or not path.resolve().is_relative_to(walk.root):
+                yield Skipped(name, LINK, expected=True)
+                return
         if entry.is_file():
-            yield SourceFile(path, source_name(path, root), name)
+            yield SourceFile(path, source_name(path, walk.root), name)
         elif not entry.is_symlink():
             yield Skipped(name, "not a regular file")
         elif not path.exists():

@@ -1,6 +1,5 @@
 """Systems side by side: how sure the difference is, which questions changed sides, and why that may be."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,20 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from mundap.evaluation.outcomes import Outcome, System
+from mundap.evaluation.outcomes import QuestionOutcome, System
 from mundap.evaluation.significance import Difference, compare
 from mundap.index.analyzer import Analyzer, best_hangul
 from mundap.records import Context, Question
-
-_ASKING = re.compile(r"\b(?:who|whom|whose|what|when|where|which|why|how)\b", re.IGNORECASE)
-
+from mundap.text.questions import without_question_words
 
 Differences = dict[str, dict[str, Difference]]
 """By system, by figure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Won:
+class ChangedQuestion:
     """A question that one system answers within the top k and another does not.
 
     Attributes:
@@ -69,24 +66,24 @@ def _shown(question: Question, context: Context | None) -> dict[str, Any] | None
     }
 
 
-def changed(first: System, second: System, k: int) -> list[Won]:
+def changed(first: System, second: System, k: int) -> list[ChangedQuestion]:
     """The questions that changed sides between two systems, in the order of the questions."""
     pairs = zip(first.outcomes, second.outcomes, strict=True)
     cases = (_case((first.name, left), (second.name, right), k) for left, right in pairs)
     return [case for case in cases if case is not None]
 
 
-def _case(first: tuple[str, Outcome], second: tuple[str, Outcome], k: int) -> Won | None:
+def _case(first: tuple[str, QuestionOutcome], second: tuple[str, QuestionOutcome], k: int) -> ChangedQuestion | None:
     good = [0 < outcome.rank <= k for _, outcome in (first, second)]
     if good[0] == good[1]:
         return None
     (winner, right), (loser, wrong) = (first, second) if good[0] else (second, first)
-    return Won(right.question, winner, right.rank, right.found, loser, wrong.rank, wrong.top)
+    return ChangedQuestion(right.question, winner, right.rank, right.found, loser, wrong.rank, wrong.top)
 
 
-def alone(systems: Sequence[System], k: int) -> dict[str, list[Won]]:
+def alone(systems: Sequence[System], k: int) -> dict[str, list[ChangedQuestion]]:
     """For each system the questions that it, and no other, answers within the top k."""
-    found: dict[str, list[Won]] = {system.name: [] for system in systems}
+    found: dict[str, list[ChangedQuestion]] = {system.name: [] for system in systems}
     for row in zip(*(system.outcomes for system in systems), strict=True):
         good = [position for position, outcome in enumerate(row) if 0 < outcome.rank <= k]
         if len(good) == 1 and len(systems) > 1:
@@ -138,13 +135,13 @@ def _columns(system: System, cuts: Sequence[int]) -> list[np.ndarray]:
 
 def word_overlap(question: str, context: Context) -> float | None:
     """The share of the question's content words that are in a passage or its title; None if either is empty."""
-    wanted = set(_analyzer().question_terms(_ASKING.sub(" ", question)))
+    wanted = set(_analyzer().question_terms(without_question_words(question)))
     if not wanted or not (context.text or context.title):
         return None
     return len(wanted & set(_analyzer().terms(f"{context.title}\n{context.text}"))) / len(wanted)
 
 
-def mean_overlap(cases: Sequence[Won]) -> float | None:
+def mean_overlap(cases: Sequence[ChangedQuestion]) -> float | None:
     """The mean word overlap of questions with the passages that answer them."""
     shares = [word_overlap(case.question.text, case.found) for case in cases if case.found]
     known = [share for share in shares if share is not None]

@@ -9,6 +9,7 @@ import numpy as np
 from mundap.evaluation import metrics
 from mundap.records import Context, Question, Result
 from mundap.text.answers import Mode, has_answer
+from mundap.text.questions import plain
 
 CUTS = (1, 5, 20, 100)
 QREL_CUTS = (10, 100, 1000)
@@ -21,7 +22,7 @@ Gold = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QuestionOutcome:
     """One question under one system.
 
     Attributes:
@@ -55,7 +56,7 @@ class System:
     """
 
     name: str
-    outcomes: list[Outcome]
+    outcomes: list[QuestionOutcome]
     missing: int = 0
     untold: int = 0
     disagreements: int = 0
@@ -112,7 +113,7 @@ def by_answers(
         watch: Is given each result as it was judged, with `has_answer` set.
     """
     system = System(name, [])
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, QuestionOutcome] = {}
     for position, result in aligned(questions, results):
         if position is None:
             system.strangers += 1
@@ -120,22 +121,27 @@ def by_answers(
         question = questions[position]
         contexts = tuple(_judged(context, question, match, lookup, system) for context in result.contexts)
         watch(Result(question, contexts))
-        rank = next((place for place, context in enumerate(contexts, 1) if context.has_answer), 0)
-        known = gold[position] if gold else None
-        ids = [context.id for context in contexts]
-        outcomes[position] = Outcome(
-            question,
-            rank,
-            metrics.first(ids, set(known)) if known else None,
-            contexts[rank - 1] if rank else None,
-            contexts[0] if contexts else None,
-        )
+        outcomes[position] = _outcome(question, contexts, gold[position] if gold else ())
     system.missing = len(questions) - len(outcomes)
-    system.outcomes = [
-        outcomes.get(position) or Outcome(question, 0, 0 if gold and gold[position] else None)
-        for position, question in enumerate(questions)
-    ]
+    for position, question in enumerate(questions):
+        outcome = outcomes.get(position)
+        if outcome is None:
+            outcome = _outcome(question, (), gold[position] if gold else ())
+        system.outcomes.append(outcome)
     return system
+
+
+def _outcome(question: Question, contexts: Sequence[Context], gold: Sequence[str]) -> QuestionOutcome:
+    """What came of a question whose passages are judged by the answers in them."""
+    rank, found = 0, None
+    for place, context in enumerate(contexts, 1):
+        if context.has_answer:
+            rank, found = place, context
+            break
+    gold_rank = None
+    if gold:
+        gold_rank = metrics.first([context.id for context in contexts], set(gold))
+    return QuestionOutcome(question, rank, gold_rank, found, contexts[0] if contexts else None)
 
 
 def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | None, system: System) -> Context:
@@ -161,21 +167,20 @@ def aligned(questions: Sequence[Question], results: Iterable[Result]) -> Iterato
     by_text: dict[str, list[int]] = {}
     for position, question in enumerate(questions):
         by_id.setdefault(question.id, []).append(position)
-        by_text.setdefault(_plain(question.text), []).append(position)
+        by_text.setdefault(plain(question.text), []).append(position)
     taken: set[int] = set()
     for result in results:
         asked = result.question
-        places = by_text.get(_plain(asked.text), []) if asked.text else by_id.get(asked.id, [])
+        if asked.text:
+            places = by_text.get(plain(asked.text), [])
+        else:
+            places = by_id.get(asked.id, [])
         free = [place for place in places if place not in taken]
-        best = next((place for place in free if questions[place].id == asked.id), free[0] if free else None)
+        same = [place for place in free if questions[place].id == asked.id]
+        best = next(iter(same + free), None)
         if best is not None:
             taken.add(best)
         yield best, result
-
-
-def _plain(question: str) -> str:
-    """DPR writes an apostrophe for the right single quote."""
-    return " ".join(question.replace("\u2019", "'").split())
 
 
 def by_qrels(
@@ -200,32 +205,53 @@ def by_qrels(
         lookup: For the passages' texts.
         watch: Is given each judged result.
     """
-    cuts = tuple(cuts)
-    outcomes: dict[str, Outcome] = {}
+    judge = _Judge(qrels, tuple(cuts), level, questions or {}, lookup)
+    outcomes: dict[str, QuestionOutcome] = {}
     strangers = 0
     for result in results:
-        judged = qrels.get(result.question.id)
-        if judged is None or result.question.id in outcomes:
+        key = result.question.id
+        if key not in qrels or key in outcomes:
             strangers += 1
             continue
         watch(result)
-        ranked = [context.id for context in result.contexts]
-        relevant = {document for document, grade in judged.items() if grade >= level}
-        rank = metrics.first(ranked, relevant)
-        question = questions.get(result.question.id, result.question) if questions else result.question
-        outcomes[result.question.id] = Outcome(
-            question,
-            rank,
-            None,
-            _told(result.contexts[rank - 1], lookup) if rank else None,
-            _told(result.contexts[0], lookup) if result.contexts else None,
-            _values(ranked, judged, relevant, cuts),
-        )
+        outcomes[key] = judge.outcome(result)
     missing = [key for key in qrels if key not in outcomes]
     for key in missing:
-        asked = questions.get(key) if questions else None
-        outcomes[key] = Outcome(asked or Question(key, ""), 0, values=_values([], qrels[key], set(), cuts))
+        outcomes[key] = judge.outcome(Result(Question(key, ""), ()))
     return System(name, [outcomes[key] for key in qrels], len(missing), strangers=strangers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Judges one result at a time by qrels; see `by_qrels`."""
+
+    qrels: Mapping[str, Mapping[str, int]]
+    cuts: tuple[int, ...]
+    level: int
+    questions: Mapping[str, Question]
+    lookup: Lookup | None
+
+    def outcome(self, result: Result) -> QuestionOutcome:
+        key = result.question.id
+        judged = self.qrels[key]
+        ranked = [context.id for context in result.contexts]
+        relevant = {document for document, grade in judged.items() if grade >= self.level}
+        rank = metrics.first(ranked, relevant)
+        found = top = None
+        if rank:
+            found = self._with_text(result.contexts[rank - 1])
+        if result.contexts:
+            top = self._with_text(result.contexts[0])
+        values = _values(ranked, judged, relevant, self.cuts)
+        return QuestionOutcome(self.questions.get(key, result.question), rank, None, found, top, values)
+
+    def _with_text(self, context: Context) -> Context:
+        if context.text or self.lookup is None:
+            return context
+        known = self.lookup(context.id)
+        if known is None:
+            return context
+        return replace(context, text=known.text, title=known.title)
 
 
 def _values(ranked: list[str], judged: Mapping[str, int], relevant: set[str], cuts: Sequence[int]) -> dict[str, float]:
@@ -237,11 +263,6 @@ def _values(ranked: list[str], judged: Mapping[str, int], relevant: set[str], cu
         values[f"precision@{k}"] = metrics.precision(ranked, relevant, k)
     values["map"] = metrics.average_precision(ranked, relevant)
     return values
-
-
-def _told(context: Context, lookup: Lookup | None) -> Context:
-    known = lookup(context.id) if lookup and not context.text else None
-    return replace(context, text=known.text, title=known.title) if known else context
 
 
 def summary(system: System, cuts: Sequence[int]) -> dict[str, Any]:

@@ -5,10 +5,19 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from mundap.charts import COLOURS, PAGE_STYLE, line_chart
-from mundap.disk import disk_errors, write_atomic
-from mundap.evaluation.compare import Differences, Won, alone, figures, judged, mean_overlap, means, word_overlap
+from mundap.charts import COLOURS, line_chart
+from mundap.evaluation.compare import (
+    ChangedQuestion,
+    Differences,
+    alone,
+    figures,
+    judged,
+    mean_overlap,
+    means,
+    word_overlap,
+)
 from mundap.evaluation.outcomes import System
+from mundap.pages import write_page
 from mundap.records import Context
 from mundap.version import __version__
 
@@ -30,7 +39,6 @@ def write_report(
         title: The page's heading.
         between: How the systems differ.
     """
-    where = Path(folder)
     parts = [
         f"<h1>{_text(title)}</h1>",
         f"<p class=dim>{len(systems[0].outcomes):,} questions. Made by mundap {__version__}.</p>",
@@ -40,14 +48,7 @@ def write_report(
         _table(systems, cuts, between),
         *_lists(systems, k),
     ]
-    page = (
-        f"<!doctype html><html><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{_text(title)}</title><style>{PAGE_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
-    )
-    with disk_errors(where):
-        where.mkdir(parents=True, exist_ok=True)
-        write_atomic(where / "index.html", page.encode("utf-8", "replace"))
-    return where / "index.html"
+    return write_page(Path(folder) / "index.html", title, parts)
 
 
 def _chart(systems: Sequence[System], deepest: int) -> str:
@@ -112,7 +113,7 @@ def _few(number: int) -> str:
     return f"<p class=dim>The first {_SHOWN} are shown.</p>" if number > _SHOWN else ""
 
 
-def _won(case: Won) -> str:
+def _won(case: ChangedQuestion) -> str:
     rows = [(f"{case.winner} has it at", case.rank, case.found), (f"{case.loser} has instead, at", 1, case.top)]
     return _case_of(case.question.text, case.question.answers, rows)
 

@@ -8,28 +8,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mundap import questions as _questions
+from mundap.datasets import beir, queries
+from mundap.datasets.detect import detect
+from mundap.datasets.runs import Faults, read_run, writing
 from mundap.disk import apart
 from mundap.errors import UsageError
 from mundap.evaluation.compare import Differences, against_first, judged
 from mundap.evaluation.outcomes import CUTS, QREL_CUTS, System, aligned, by_answers, by_qrels, summary
-from mundap.evaluation.runs import Faults, is_trec, read_run, writing
-from mundap.index.gold import find_gold
 from mundap.index.index import Index
-from mundap.index.retrieve import rerank, retrieve
-from mundap.models.folder import is_foreign
-from mundap.models.reader import Reader
-from mundap.questions import beir
-from mundap.reader.ask import fits
+from mundap.mining.gold import find_gold
+from mundap.pipeline.retrieve import retrieve, retrieve_among
+from mundap.pipeline.search import rerank_order
+from mundap.reader.runtime import Reader
 from mundap.records import Context, Question, Result, Skipped
 from mundap.text.answers import Mode, broken_patterns, looks_like_pattern
+from mundap.text.scripts import is_foreign
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
 """Lets items by and shows how many: (items, what is done, how many there are)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RetrievalTask:
     """What to measure.
 
     Attributes:
@@ -74,11 +74,11 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.folder and (self.qrels or self.questions):
-            raise UsageError("--beir has questions and judgements of its own: leave out --questions and --qrels")
+            raise UsageError("a BEIR folder has queries and qrels of its own: give no others")
         if self.runs and (self.modes or self.candidates or self.out):
-            raise UsageError("--run judges what was found before: leave out --mode, --candidates and --out")
+            raise UsageError("runs hold what was found before: give no modes, candidates or output with them")
         if not self.runs and not (self.questions or self.folder):
-            raise UsageError("nothing to measure: give --questions FILE, --beir DIR or --run FILE")
+            raise UsageError("nothing to evaluate: give a file of questions, a BEIR folder or a run")
 
     @property
     def judged(self) -> bool:
@@ -87,7 +87,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Measured:
+class RetrievalFigures:
     """What was found out.
 
     Attributes:
@@ -133,7 +133,7 @@ class Measured:
         return {"questions": len(first.outcomes), "modes": found, f"against_{first.name}": differences, **facts}
 
 
-def measure(task: Task, counted: Counted = lambda items, what, total: iter(items)) -> Measured:
+def measure(task: RetrievalTask, counted: Counted = lambda items, what, total: iter(items)) -> RetrievalFigures:
     """Search, or read runs, and judge what was found.
 
     Args:
@@ -144,7 +144,7 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
     systems = job.by_qrels() if task.judged else job.by_answers()
     for system in systems:
         job.doubt(system.missing, f"questions have no result in {system.name}: they count as wrong")
-        job.doubt(system.untold, f"passages of {system.name} have no text here and count as wrong: give the index (-i)")
+        job.doubt(system.untold, f"passages of {system.name} have no text here and count as wrong: give the index too")
         job.doubt(system.disagreements, f"passages of {system.name} are judged otherwise than its has_answer says")
         job.doubt(system.strangers, f"results of {system.name} are of questions not asked, or come twice: left out")
     job.found.systems = systems
@@ -152,11 +152,11 @@ def measure(task: Task, counted: Counted = lambda items, what, total: iter(items
 
 
 class _Job:
-    def __init__(self, task: Task, counted: Counted) -> None:
+    def __init__(self, task: RetrievalTask, counted: Counted) -> None:
         self._task = task
         self._counted = counted
         cuts = task.cuts or (QREL_CUTS if task.judged else CUTS)
-        self.found = Measured([], tuple(sorted(set(cuts))))
+        self.found = RetrievalFigures([], tuple(sorted(set(cuts))))
         self._given: list[list[str]] | None = None
 
     def doubt(self, number: int, what: str) -> None:
@@ -174,9 +174,9 @@ class _Job:
         task = self._task
         asked = self._sample(self._asked() if task.questions else self._asked_in_runs())
         match = self.found.match = task.match or (
-            _questions.choose_match(task.questions, task.form)
+            queries.choose_match(task.questions, task.form)
             if task.questions
-            else _questions.match_for([answer for question in asked for answer in question.answers])
+            else queries.match_for([answer for question in asked for answer in question.answers])
         )
         self._doubts(asked, match)
         gold = self._gold(asked, match) if task.index or not task.runs else None
@@ -231,22 +231,25 @@ class _Job:
             form: str | None = "jsonl"
         else:
             path = str(task.questions)
-            form = task.form or ("queries" if task.qrels and _questions.is_table(path) else None)
-        found, skipped = _questions.read_all(path, form)
+            form = task.form or ("queries" if task.qrels and not detect(path).is_json else None)
+        found, skipped = queries.read_all(path, form, unanswerable=True)
         self.found.skipped += skipped
+        if not task.judged:
+            known = [question for question in found if not question.unanswerable]
+            self.doubt(len(found) - len(known), "questions have no answer, says the file: they are left out")
+            found = known
         return found
 
     def _sample(self, asked: list[Question]) -> list[Question]:
-        return _questions.sample(asked, self._task.limit, self._task.seed)
+        return queries.sample(asked, self._task.limit, self._task.seed)
 
     def _asked_in_runs(self) -> list[Question]:
         """The questions of DPR result files: each as often as the file that has it most often."""
         found: dict[tuple[str, int], Question] = {}
         for path in self._task.runs:
             times: Counter[str] = Counter()
-            if is_trec(path):
-                cure = "give --qrels FILE, or --questions FILE and the index with -i"
-                raise UsageError(f"{path} does not say what is right: {cure}")
+            if not detect(path).is_json:
+                raise UsageError(f"{path} does not say what is right: give qrels, or questions and the index too")
             for result in read_run(path):
                 times[result.question.text] += 1
                 found.setdefault((result.question.text, times[result.question.text]), result.question)
@@ -263,7 +266,7 @@ class _Job:
             return
         patterns = sum(map(looks_like_pattern, answers))
         if 10 * patterns > len(answers):
-            self.doubt(patterns, "answers look like regular expressions: use --match regex if they are")
+            self.doubt(patterns, "answers look like regular expressions: match them as such if they are")
 
     def _gold(self, asked: Sequence[Question], match: Mode) -> list[list[str]] | None:
         if not self._task.gold or not any(question.gold for question in asked):
@@ -296,12 +299,12 @@ class _Job:
 
     def _results(self, asked: Sequence[Question], mode: Any, by_document: bool) -> Iterator[Result]:
         if self._task.candidates:
-            found = rerank(self._index, asked, self._candidates(asked), mode, by_document, **self._task.fusing)
+            found = retrieve_among(self._index, asked, self._candidates(asked), mode, by_document, **self._task.fusing)
         else:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
         if self._task.reranker:
             foreign = sum(is_foreign(one.text, self._reader.config.scripts) for one in asked)
-            self.doubt(foreign, "questions are in a writing that the reader does not know: not put in its order")
+            self.doubt(foreign, "questions are in a script that the reader does not know: not reranked")
             found = (self._reranked(result) for result in found)
         if self._task.folder:  # in some BEIR sets the questions are documents too, and BEIR does not count those
             found = (
@@ -319,9 +322,8 @@ class _Job:
         if is_foreign(result.question.text, self._reader.config.scripts):
             return result
         contexts = result.contexts
-        fit = fits(self._reader, result.question.text, [(one.title, one.text) for one in contexts])
-        order = sorted(range(len(contexts)), key=lambda number: -fit[number])
-        return replace(result, contexts=tuple(replace(contexts[number], score=fit[number]) for number in order))
+        order = rerank_order(self._reader, result.question.text, [(one.title, one.text) for one in contexts])
+        return replace(result, contexts=tuple(replace(contexts[place], score=score) for place, score in order))
 
     def _candidates(self, asked: Sequence[Question]) -> list[list[str]]:
         if self._given is None:

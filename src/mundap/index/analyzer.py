@@ -1,19 +1,21 @@
 """Text into index terms. One analyzer serves documents and questions, tantivy and the sparse matrices.
 
-Scripts that tantivy cannot tokenise are prepared first: Korean becomes morphemes (kiwipiepy) or, without
-that package, character bigrams; scripts without spaces become character bigrams. What is left, words with
-spaces between them, is lower-cased and stemmed by tantivy itself, in native code.
+Words with spaces between them are lower-cased and stemmed by tantivy, in the language of their passage. Korean
+becomes morphemes (kiwipiepy). Scripts without spaces, and Korean where that package is missing, become single
+characters and pairs of them: measured, that finds as much as a dictionary of 250 MB (benchmarks/README.md).
 """
 
-import re
 import unicodedata
-from functools import cache
-from importlib.util import find_spec
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+import regex
 import tantivy
 
-from mundap.errors import ExtraMissing, UsageError
+from mundap.errors import UsageError
+from mundap.text import korean
+from mundap.text.language import COUNTS_AS, likely
 from mundap.text.scripts import HANGUL, UNSPACED, has_hangul, has_unspaced
 
 LANGUAGES = {
@@ -23,68 +25,147 @@ LANGUAGES = {
 }  # fmt: skip
 """The languages tantivy can stem. Korean, Japanese, Chinese and the like need no choice: see above."""
 
+AUTO = "auto"
+"""Every passage is stemmed in its own language."""
+
+_DEFAULT = "en"  # also for words of languages that have no stemmer: most of what they share with others is names
+_WITHOUT_STEMS = {"ko", "ja", "zh"}
 _NO_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
 _LONGEST_TERM = 80
-_HANGUL_RUN = re.compile(f"[{HANGUL}]+")
-_UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
-_SHOWN_WORD = re.compile(f"[{UNSPACED}]{{1,2}}|[^\\W{UNSPACED}]+")
-_KIWI_CHUNK = 20_000
-# Nouns, verbs, adjectives, adverbs, roots, numbers, foreign words: what carries meaning. Particles and endings go.
-_CONTENT = ("N", "V", "MA", "MM", "XR", "SL", "SN", "SH")
-_COPULAS = ("VCP", "VCN")
+_POSSIBLE = 0.2  # a language so likely is one the question may be in
+_CHARACTER = regex.compile(r"\X")  # with the vowel signs and tone marks that belong to it
+_UNSPACED_RUN = regex.compile(f"[{UNSPACED}]+")
+_PIECED_RUN = regex.compile(f"[{UNSPACED}{HANGUL}]+")
+_SHOWN_WORD = regex.compile(f"[{UNSPACED}]+|[^\\W{UNSPACED}]+")
+
+
+class Match(NamedTuple):
+    """A word of a text that is also in a question: its place, and the terms they share."""
+
+    start: int
+    end: int
+    terms: frozenset[str]
 
 
 class Analyzer:
     """How an index turns text into terms.
 
     Args:
-        language: The language of the words that have spaces between them, a key of `LANGUAGES`.
+        language: `auto`, or the language of all words that have spaces between them, a key of `LANGUAGES`.
         hangul: `kiwi` or `bigrams`.
+        held: With `auto`, the languages questions are to be looked for in; any if empty.
     """
 
-    def __init__(self, language: str = "en", hangul: str = "bigrams") -> None:
-        if language not in LANGUAGES:
-            raise UsageError(f"no stemmer for language {language!r}: choose one of {', '.join(LANGUAGES)}")
+    def __init__(self, language: str = _DEFAULT, hangul: str = "bigrams", held: Sequence[str] = ()) -> None:
+        check_language(language)
         self.language = language
         self.hangul = hangul
-        self.words = _words(language, stop=False)
-        self._content_words = _words(language, stop=language not in _NO_STOP_WORDS)
+        self.held = tuple(held)
+        # What the index keeps comes analysed, with spaces between the terms.
+        self.words = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+        self._stemmers: dict[tuple[str, bool], Any] = {}
 
-    def prepare(self, text: str) -> str:
-        """The text as tantivy's own tokenizer can take it. Most texts come back as they are."""
-        if text.isascii():
-            return text
-        if not unicodedata.is_normalized("NFKC", text):  # decomposed Hangul, half-width kana, full-width letters
-            text = unicodedata.normalize("NFKC", text)
-        if has_hangul(text):
-            text = _morphemes(text) if self.hangul == "kiwi" else _HANGUL_RUN.sub(_bigrams, text)
-        if has_unspaced(text):
-            text = _UNSPACED_RUN.sub(_bigrams, text)
-        return text
+    def terms(self, text: str, language: str = "") -> list[str]:
+        """Every term of a text, as it is indexed; without a language in the one it probably is."""
+        return next(self.terms_of([(text, language or self._languages(text)[0])]))
 
-    def terms(self, text: str) -> list[str]:
-        """Every term of a text, as it is indexed."""
-        return list(self.words.analyze(self.prepare(text)))
+    def terms_of(self, texts: Sequence[tuple[str, str]]) -> Iterator[list[str]]:
+        """The terms of many texts, each with its language: Korean ones are shared among the cores."""
+        pieces = self._pieces([text for text, _ in texts])
+        for (_, language), (terms, rest) in zip(texts, pieces, strict=True):
+            yield terms + self._stemmer(self._choose(language)).analyze(rest)
 
     def question_terms(self, question: str) -> list[str]:
         """The distinct terms of a question without stop words, or with them if it has nothing else."""
-        prepared = self.prepare(question)
-        terms = self._content_words.analyze(prepared) or self.words.analyze(prepared)
-        return list(dict.fromkeys(terms))
+        terms, rest = next(self._pieces([question]))
+        languages = self._languages(rest)
+        content = [term for term in terms if term not in korean.QUESTION_WORDS]
+        for language in languages:
+            content += self._stemmer(language, stop=True).analyze(rest)
+        if not content:
+            content = terms
+            for language in languages:
+                content += self._stemmer(language).analyze(rest)
+        return list(dict.fromkeys(content))
 
     def matches(self, text: str, question: str) -> list[tuple[int, int]]:
         """Where in a text the words of a question stand, whatever their endings: for highlighting."""
+        return [(match.start, match.end) for match in self.shared(text, question)]
+
+    def shared(self, text: str, question: str) -> list[Match]:
+        """The words of a text that are in a question too."""
         wanted = set(self.question_terms(question))
-        spans: list[tuple[int, int]] = []
+        longer = {term for term in wanted if len(term) > 1 or not has_unspaced(term)}
+        wanted = longer or wanted  # single characters are shown only if there is nothing else
+        language = self._languages(text)[0]
+        found: list[Match] = []
         for word in _SHOWN_WORD.finditer(text):
-            if not wanted.isdisjoint(self.terms(word.group())):
-                spans.append(word.span())
-        return spans
+            if has_unspaced(word.group()):
+                found += _shared_characters(word, wanted)
+                continue
+            terms = wanted.intersection(self.terms(word.group(), language))
+            if terms:
+                found.append(Match(*word.span(), frozenset(terms)))
+        return found
+
+    def warm(self) -> None:
+        """Begin to load what Korean questions need, if the index has Korean passages."""
+        if self.hangul == "kiwi" and "ko" in self.held:
+            korean.load_in_background()
+
+    def _pieces(self, texts: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+        """For each text the terms of scripts that tantivy cannot cut into words, and the rest, for tantivy."""
+        texts = [_normal(text) for text in texts]
+        with_kiwi = [text for text in texts if self.hangul == "kiwi" and has_hangul(text)]
+        analysed = korean.content_words(with_kiwi)
+        run = _UNSPACED_RUN if self.hangul == "kiwi" else _PIECED_RUN
+        for text in texts:
+            terms: list[str] = []
+            if self.hangul == "kiwi" and has_hangul(text):
+                terms, text = next(analysed)
+            if not text.isascii():
+                for match in run.finditer(text):
+                    terms += _characters_and_pairs(match.group())
+                text = run.sub(" ", text)
+            yield terms, text
+
+    def _choose(self, language: str) -> str:
+        if self.language != AUTO:
+            return self.language
+        language = COUNTS_AS.get(language, language)
+        return language if language in LANGUAGES else _DEFAULT
+
+    def _languages(self, text: str) -> list[str]:
+        """The languages a text may be in, likeliest first, out of those the index holds."""
+        if self.language != AUTO:
+            return [self.language]
+        known = [language for language in self.held if language not in _WITHOUT_STEMS]
+        stemmed = list(dict.fromkeys(map(self._choose, known)))
+        if not stemmed:  # passages of which nothing is known are stemmed as English too
+            return [_DEFAULT]
+        if len(stemmed) == 1 or not text.strip():  # nothing to tell, and the model need not be loaded
+            return stemmed[:1] or [_DEFAULT]
+        chances = likely(text, known)
+        possible = [self._choose(language) for language, chance in chances.items() if chance >= _POSSIBLE]
+        return list(dict.fromkeys(possible)) or [_DEFAULT]
+
+    def _stemmer(self, language: str, stop: bool = False) -> Any:
+        key = (language, stop)
+        if key not in self._stemmers:
+            self._stemmers[key] = _words(language, stop and language not in _NO_STOP_WORDS)
+        return self._stemmers[key]
 
 
 def best_hangul() -> str:
     """What is installed to analyse Korean with."""
-    return "kiwi" if find_spec("kiwipiepy") else "bigrams"
+    return "kiwi" if korean.installed() else "bigrams"
+
+
+def check_language(language: str) -> None:
+    """Raise a UsageError if an index cannot be made for this language."""
+    if language != AUTO and language not in LANGUAGES:
+        choices = ", ".join((AUTO, *LANGUAGES))
+        raise UsageError(f"no stemmer for language {language!r}: choose one of {choices}")
 
 
 def _words(language: str, stop: bool) -> Any:
@@ -95,38 +176,29 @@ def _words(language: str, stop: bool) -> Any:
     return builder.filter(tantivy.Filter.stemmer(LANGUAGES[language])).build()
 
 
-def _bigrams(match: re.Match[str]) -> str:
-    run = match.group()
-    if len(run) == 1:
-        return f" {run} "
-    return " " + " ".join(run[start : start + 2] for start in range(len(run) - 1)) + " "
+def _normal(text: str) -> str:
+    """Decomposed Hangul, half-width kana and full-width letters in their usual form."""
+    if text.isascii() or unicodedata.is_normalized("NFKC", text):
+        return text
+    return unicodedata.normalize("NFKC", text)
 
 
-@cache
-def _kiwi() -> Any:
-    if not find_spec("kiwipiepy"):
-        raise ExtraMissing("this index analyses Korean with kiwipiepy, which", "ko")
-    import kiwipiepy
-
-    # The extra dictionaries (typing errors, multi-word names) double the time to load and change few terms.
-    return kiwipiepy.Kiwi(num_workers=1, load_typo_dict=False, load_multi_dict=False)
+def _characters_and_pairs(run: str) -> list[str]:
+    characters = _CHARACTER.findall(run)
+    return characters + [first + second for first, second in pairwise(characters)]
 
 
-def _morphemes(text: str) -> str:
-    """Korean words replaced by their meaningful morphemes; everything else stays where it is."""
-    parts: list[str] = []
-    for start in range(0, len(text), _KIWI_CHUNK):
-        chunk = text[start : start + _KIWI_CHUNK]
-        end = 0
-        for token in _kiwi().tokenize(chunk):
-            if not _HANGUL_RUN.search(token.form):
-                continue
-            if token.start > end:
-                parts.append(chunk[end : token.start])
-            if token.tag.startswith(_CONTENT) and token.tag not in _COPULAS:
-                parts.append(f" {token.form} ")
-            else:
-                parts.append(" ")
-            end = max(end, token.start + token.len)
-        parts.append(chunk[end:])
-    return "".join(parts)
+def _shared_characters(run: "regex.Match[str]", wanted: set[str]) -> list[Match]:
+    """The stretches of a run without spaces that are covered by wanted characters and pairs."""
+    places = [match.span() for match in _CHARACTER.finditer(run.group())]
+    found: list[Match] = []
+    for number, (start, end) in enumerate(places):
+        after = places[number + 1][1] if number + 1 < len(places) else end
+        pieces = {_normal(run.group()[start:end]): end, _normal(run.group()[start:after]): after}
+        for piece in wanted.intersection(pieces):
+            left, right, terms = run.start() + start, run.start() + pieces[piece], frozenset([piece])
+            if found and left < found[-1].end:
+                before = found.pop()
+                left, right, terms = before.start, max(before.end, right), before.terms | terms
+            found.append(Match(left, right, terms))
+    return found

@@ -1,25 +1,40 @@
 """The verbs that change an index: build, add, delete, compact. Each opens a writer, works, and commits."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mundap.documents import SourceFile, find
+from mundap.documents.readers import Readers
 from mundap.documents.walk import STDIN, printable
+from mundap.encoder.runtime import Encoder
 from mundap.errors import IndexDamaged, IndexMissing, MundapError, UsageError
 from mundap.index import dense
-from mundap.index.analyzer import LANGUAGES, best_hangul
+from mundap.index.analyzer import best_hangul, check_language
+from mundap.index.catalog import save_skipped
 from mundap.index.corpus import Corpus, Filters
 from mundap.index.ingest import Ingest, Report, Watcher, splitter
 from mundap.index.manifest import Manifest, Settings
 from mundap.index.model import open_encoder
+from mundap.index.verify import damaged_passages
 from mundap.index.writer import Writer
 from mundap.models import folder as models
 from mundap.records import Skipped
+from mundap.text.language import language
+
+_FAR_LESS = 0.5
+
+OpenWriter = Callable[[Path, Settings, Encoder | None, dict[str, Any], bool], Writer]
+"""What opens an index for writing: root, settings, encoder, job, whether to start from nothing."""
+_WALKED = 5_000  # files that a sample is drawn from
+_SAMPLED = 24  # files whose language is looked at, about
+_PER_FILE = 10  # documents of each
+_FOREIGN = 0.05  # of the documents: from this share on the English encoder is the wrong one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +44,14 @@ class Options:
     Attributes:
         words: The most words in a passage.
         overlap: Words repeated from the passage before.
-        sentences: End passages where sentences end.
+        sentences: Cut between sentences, list items and table rows, the default, instead of every `words` words.
         chunks: The most passages of a document. If given, rows that are passages already are cut too.
         language: The language of the stemmer.
         model: A shipped model's name or a model folder; `none` makes an index for BM25 alone.
         dense: `auto`, `exact`, `ivf` or `hnsw`.
         form: Read all files as this format instead of telling it from each.
         ignore: Patterns of files to leave out.
+        follow_links: Follow symbolic links that lead out of the given folders.
     """
 
     words: int | None = None
@@ -47,6 +63,7 @@ class Options:
     dense: str | None = None
     form: str | None = None
     ignore: tuple[str, ...] = ()
+    follow_links: bool = False
 
 
 def build(
@@ -55,6 +72,8 @@ def build(
     options: Options | None = None,
     fresh: bool = False,
     watch: Watcher | None = None,
+    force: bool = False,
+    writer: OpenWriter | None = None,
 ) -> Report:
     """Make the index hold what the paths hold: new and changed files are read, vanished ones dropped.
 
@@ -66,17 +85,19 @@ def build(
         options: How to make it.
         fresh: Build anew, with other options if wanted; the old index serves until the new one is done.
         watch: Called now and then with the progress.
+        force: With `fresh`: commit even if the new index has far less than the old one.
+        writer: What opens the index for writing; by default `Writer`.
     """
     options = options or Options()
-    settings = _settings(out, options, fresh)
-    return _ingest("index", paths, out, options, settings, fresh, watch)
+    settings = settings_for(out, options, fresh, paths)
+    return _ingest("index", paths, out, options, settings, fresh, watch, force, writer or Writer)
 
 
 def add(paths: Sequence[str | Path], out: Path, options: Options | None = None, watch: Watcher | None = None) -> Report:
     """Add files to an index, or read them again if they changed. Nothing is dropped."""
     options = options or Options()
     Manifest.load(out)
-    return _ingest("add", paths, out, options, _settings(out, options, fresh=False), False, watch)
+    return _ingest("add", paths, out, options, settings_for(out, options, fresh=False), False, watch)
 
 
 def put(files: Sequence[SourceFile], out: Path, watch: Watcher | None = None) -> Report:
@@ -132,7 +153,26 @@ def compact(out: Path) -> Report:
         return _finish(Report(), writer, started)
 
 
-def _settings(out: Path, options: Options, fresh: bool) -> Settings:
+def repair(out: Path) -> Report:
+    """Make again what can be made of the passages: the lexical index, and the approximate one.
+
+    Raises:
+        IndexDamaged: The passages themselves are damaged, or their vectors; only a copy or a fresh build helps.
+    """
+    started = time.monotonic()
+    problems = damaged_passages(out)
+    if problems:
+        raise IndexDamaged(
+            f"{problems[0]}. What is stored once cannot be made again from the index: restore the file from a copy, or "
+            "build again with `mundap index --fresh`."
+        )
+    with Writer(out, repair=True) as writer:
+        writer.rebuild()
+        writer.commit()
+        return _finish(Report(), writer, started)
+
+
+def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str | Path] = ()) -> Settings:
     """The settings of the existing index, or new ones; an option that contradicts the former is an error."""
     existing: Settings | None = None
     try:
@@ -142,8 +182,8 @@ def _settings(out: Path, options: Options, fresh: bool) -> Settings:
     except IndexDamaged:
         if not fresh:
             raise
-    if options.language is not None and options.language not in LANGUAGES:
-        raise UsageError(f"no stemmer for language {options.language!r}: choose one of {', '.join(LANGUAGES)}")
+    if options.language is not None:
+        check_language(options.language)
     dense.kind_for(options.dense or "auto", 0)
     given = {
         name: value
@@ -151,12 +191,15 @@ def _settings(out: Path, options: Options, fresh: bool) -> Settings:
         if (value := getattr(options, name)) is not None
     }
     if existing is None or fresh:
-        model = _model(options.model or models.DEFAULT)
-        made = replace(Settings(hangul=best_hangul()), **given, **model)
+        kept = existing or Settings(sentences=True)
+        model = options.model
+        if model is None:
+            model = (existing.model or "none") if existing else default_model(paths, out, options)
+        made = replace(kept, hangul=best_hangul(), **given, **model_settings(model))
         splitter(made)  # raises on nonsense
         return made
     if options.model is not None:
-        given |= _model(options.model)
+        given |= model_settings(options.model)
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
@@ -166,13 +209,37 @@ def _settings(out: Path, options: Options, fresh: bool) -> Settings:
     return existing
 
 
-def _model(name: str) -> dict[str, Any]:
+def default_model(paths: Sequence[str | Path], out: Path | None, options: Options) -> str:
+    """The encoder that knows the languages of some files: the English one, or the multilingual one if it is installed.
+
+    A sample of the files is read for that, spread over all of them.
+    """
+    if models.MULTILINGUAL not in models.installed():
+        return models.DEFAULT
+    files = []
+    for file in find(paths, Path.cwd(), options.ignore, out):
+        if isinstance(file, SourceFile) and file.path.is_file():
+            files.append(file)
+        if len(files) == _WALKED:
+            break
+    codes = []
+    with Readers(options.form) as readers:
+        for file in files[:: max(1, len(files) // _SAMPLED)]:
+            for document in islice(readers.read(file), _PER_FILE):
+                if not isinstance(document, Skipped):
+                    codes.append(language(document.text)[0])
+    foreign = sum(code not in ("", "en") for code in codes)
+    return models.MULTILINGUAL if foreign > _FOREIGN * len(codes) else models.DEFAULT
+
+
+def model_settings(name: str) -> dict[str, Any]:
+    """Which model an index is made with, as its settings have it; `none` for no model."""
     if name == "none":
         return {"model": "", "fingerprint": "", "dimension": 0}
     folder = models.find(name)
     config = models.EncoderConfig.load(folder)
     models.weights(folder)
-    place = name if name in models.shipped() else str(folder.resolve())
+    place = name if name in models.installed() else str(folder.resolve())
     return {"model": place, "fingerprint": config.fingerprint, "dimension": config.dimension}
 
 
@@ -184,29 +251,32 @@ def _ingest(
     settings: Settings,
     fresh: bool,
     watch: Watcher | None,
+    force: bool = False,
+    opened: OpenWriter = Writer,
 ) -> Report:
     started = time.monotonic()
     base = out.resolve().parent
     roots = [Path(path).resolve() for path in paths if str(path) != STDIN]
     given = [path for path in paths if str(path) != STDIN]
     if len(given) == len(paths):
-        _something_to_read(given, base, options, out)
+        something_to_read(given, base, options, out)
     job = {
         "verb": verb,
         "paths": [printable(str(root)) for root in roots],
         "ignore": list(options.ignore),
+        "links": options.follow_links,
         "form": options.form,
         "fresh": fresh,
     }
-    with Writer(out, settings, open_encoder(settings), job, fresh) as writer:
+    with opened(out, settings, open_encoder(settings), job, fresh) as writer:
         reader = Ingest(writer, options.form, watch or (lambda _: None))
         reader.report.resumed = writer.resumed
-        reader.look(find(given, base, options.ignore, out))
+        reader.look(find(given, base, options.ignore, out, options.follow_links))
         if verb == "index":
             reader.drop_vanished(roots, base)
         if writer.deleting:
             writer.checkpoint()  # ids of what is gone are free again before anything new is read
-        reader.run(find(paths, base, options.ignore, out))
+        reader.run(find(paths, base, options.ignore, out, options.follow_links))
         if verb == "index" and len(roots) < len(paths):
             reader.drop_old_stdin()
         if fresh and writer.committed:
@@ -215,14 +285,32 @@ def _ingest(
             except IndexDamaged:  # a fresh build is the cure for that, and must not fail of it
                 reason = "the old index is damaged: what was uploaded to it, if anything, could not be taken along"
                 reader.report.skip(Skipped(str(out), reason))
+            if not force:
+                _refuse_loss(writer)
         writer.commit()
+        save_skipped(out, reader.report.skipped, keep_others=verb != "index")
         return _finish(reader.report, writer, started)
 
 
-def _something_to_read(paths: Sequence[str | Path], base: Path, options: Options, out: Path) -> None:
+def _refuse_loss(writer: Writer) -> None:
+    """A fresh build that has far less than the index it replaces is rather a mistake than a wish."""
+    writer.checkpoint()
+    try:
+        old = Corpus(writer.root, writer.committed).documents if writer.committed else 0
+    except IndexDamaged:
+        return
+    new = writer.corpus.documents
+    if new < old * _FAR_LESS:
+        raise MundapError(
+            f"the new index would have {new:,} documents in place of {old:,}. It was not committed: {writer.root} is "
+            "as it was. If that is what you want, run the same command with --force."
+        )
+
+
+def something_to_read(paths: Sequence[str | Path], base: Path, options: Options, out: Path | None) -> None:
     """Refuse before anything is made or dropped: an empty folder may be a disk that is not there."""
     reasons = []
-    for file in find(paths, base, options.ignore, out):
+    for file in find(paths, base, options.ignore, out, options.follow_links):
         if isinstance(file, SourceFile):
             return
         reasons.append(f"{file.source}: {file.reason}")

@@ -2,34 +2,16 @@
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from mundap.index.manifest import Manifest
+from mundap.index.matching import Filters as Filters
+from mundap.index.matching import matching_passages
 from mundap.index.segment import Segment, SourceState, map_file
 from mundap.records import Document, Passage
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What a search is limited to; every given kind must match.
-
-    Attributes:
-        documents: Document ids, any of them.
-        sources: Patterns for the source path (`docs/*.md`), any of them.
-        metadata: Values that must all be there, such as {"language": "ko"}.
-    """
-
-    documents: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    metadata: dict[str, str] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.documents or self.sources or self.metadata)
 
 
 class Corpus:
@@ -189,8 +171,11 @@ class Corpus:
 
     def matching(self, filters: Filters) -> np.ndarray:
         """The numbers of all living passages that the filters let through, ascending."""
-        found = [self.numbers_of(segment, _matching_documents(segment, filters)) for segment in self.segments]
-        return np.concatenate(found) if found else np.empty(0, np.uint64)
+        found = [np.empty(0, np.uint64)]
+        for segment in self.segments:
+            mask = matching_passages(segment, filters) & self.living(segment)
+            found.append(segment.numbers()[mask])
+        return np.concatenate(found)
 
     def sample(self, count: int, chance: random.Random) -> np.ndarray:
         """The numbers of that many different living passages, or of all if there are no more."""
@@ -222,23 +207,3 @@ def in_sorted(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         return np.zeros(len(numbers), bool)
     position = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
     return np.asarray(values[position] == numbers)
-
-
-def _matching_documents(segment: Segment, filters: Filters) -> np.ndarray:
-    mask = np.ones(len(segment.documents), bool)
-    if filters.documents:
-        chosen = [document for name in filters.documents for document in segment.find_documents(name)]
-        mask &= _mask(len(mask), chosen)
-    if filters.sources:
-        names = [state.source for state in segment.sources()]
-        good = [any(fnmatchcase(name, pattern) for pattern in filters.sources) for name in names]
-        mask &= np.array(good, bool)[segment.documents["source"]]
-    for key, value in filters.metadata.items():
-        mask &= _mask(len(mask), segment.find_metadata(key, value))
-    return np.flatnonzero(mask)
-
-
-def _mask(length: int, chosen: list[int]) -> np.ndarray:
-    mask = np.zeros(length, bool)
-    mask[chosen] = True
-    return mask

@@ -1,11 +1,9 @@
 """One ranking out of two. Every candidate comes with both of its exact scores."""
 
-from typing import Literal
-
 import numpy as np
 
-Fusion = Literal["zscore", "linear", "rrf"]
-FUSIONS = ("zscore", "linear", "rrf")
+from mundap.index.modes import FUSIONS as FUSIONS
+from mundap.index.modes import Fusion as Fusion
 
 CANDIDATES = 2000
 """How many of each list are candidates, as in the papers."""

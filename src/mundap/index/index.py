@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mundap.errors import IndexDamaged, UsageError
+from mundap.encoder.runtime import Encoder
+from mundap.errors import IndexDamaged, ModelError, UsageError
 from mundap.index import fusion as _fusion
 from mundap.index import locate
 from mundap.index.analyzer import Analyzer
@@ -21,12 +22,13 @@ from mundap.index.fusion import Fusion
 from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
 from mundap.index.model import open_encoder
+from mundap.index.modes import MODES, Mode
 from mundap.machine import cores
-from mundap.models.encoder import Encoder
-from mundap.records import Document, Hit, Passage
+from mundap.records import Document, Hit, Passage, Skipped
 
-Mode = Literal["bm25", "dense", "hybrid"]
-MODES = ("bm25", "dense", "hybrid")
+if TYPE_CHECKING:
+    from mundap.index.catalog import Listed
+
 MAX_K = 100_000
 MAX_QUESTION = 100_000  # characters; far beyond any question, and a bound on the work one can cause
 
@@ -49,7 +51,9 @@ class Index:
             try:
                 self._corpus = Corpus(self.path, self.manifest)
                 self.analyzer = Analyzer(self.manifest.settings.language, self.manifest.settings.hangul)
-                self._lexical = Lexical(self.path / self.manifest.lexical, self.analyzer)
+                lexical = self.manifest.lexical
+                self._lexical = Lexical(self.path / lexical.folder, self.analyzer, lexical.files)
+                self.analyzer.held = self._held()
                 failure = None
             except (IndexDamaged, FileNotFoundError) as error:
                 failure = error
@@ -68,6 +72,10 @@ class Index:
         where = locate.to_write(out)
         build(paths, where, Options(**options))
         return cls(where)
+
+    def _held(self) -> tuple[str, ...]:
+        """The languages questions may be in. One passage in a hundred may be mistaken for another language."""
+        return tuple(code for code, count in self._lexical.languages() if count * 100 >= len(self._corpus))
 
     def reopened(self) -> Self:
         """The index as it is now. The encoder is taken along if it still is the one."""
@@ -89,6 +97,11 @@ class Index:
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(cores(), "search")
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The ways this index can be searched."""
+        return ("bm25", "dense", "hybrid") if self.manifest.settings.model else ("bm25",)
 
     @property
     def default_mode(self) -> Mode:
@@ -228,6 +241,40 @@ class Index:
         """How many documents there are."""
         return self._corpus.documents
 
+    def catalog(self) -> Iterator["Listed"]:
+        """Every document with what is known of it: passages, language, date, size; without its text."""
+        from mundap.index.catalog import catalog
+
+        return catalog(self._corpus)
+
+    def listing(
+        self, words: str = "", filters: Filters | None = None, sort: str = "id", most: int = 100, first: int = 0
+    ) -> tuple[list["Listed"], int]:
+        """A page of the catalog, and how many documents there are on all pages.
+
+        Args:
+            words: Only documents whose id or title has this, in upper or lower case.
+            filters: Only documents with a passage that these let through.
+            sort: One of `mundap.index.catalog.SORTS`.
+            most: Documents on a page.
+            first: How many to pass over.
+        """
+        from mundap.index.catalog import listing
+
+        return listing(self._corpus, words, filters or Filters(), sort, most, first)
+
+    def skipped(self) -> list[Skipped]:
+        """The files that the last builds could not read, and why."""
+        from mundap.index.catalog import load_skipped
+
+        return load_skipped(self.path)
+
+    def facts(self) -> dict[str, dict[str, int]]:
+        """Facts to limit a search by, each with its values and how many passages have them."""
+        from mundap.index.catalog import facts
+
+        return facts(self._corpus)
+
     def info(self) -> dict[str, Any]:
         """Facts about the index, as `mundap info --json` shows them."""
         settings = self.manifest.settings
@@ -240,10 +287,13 @@ class Index:
             "bytes": sum(map(_size, self.path.rglob("*"))),
             "model": settings.model or "none",
             "language": settings.language,
+            "languages": [code for code, _ in self._lexical.languages()],
             "hangul": settings.hangul,
             "dense": self.manifest.dense.kind if self.manifest.dense else "exact" if settings.model else None,
             "generation": self.manifest.generation,
             "tool": self.manifest.tool,
+            "facts": self.facts(),
+            "skipped": len(self.skipped()),
             "settings": asdict(settings),
         }
 
@@ -255,16 +305,27 @@ class Index:
         if not 1 <= k <= MAX_K:
             raise UsageError(f"k = {k}: choose between 1 and {MAX_K}")
         if mode != "bm25" and not self.manifest.settings.model:
-            raise UsageError(f"the index in {self.path} has no vectors. Use --mode bm25, or rebuild it with a model.")
+            raise UsageError(
+                "the index in {path} has no vectors. Search it by bm25, or rebuild it with a model.", path=self.path
+            )
         for question in questions:
             if not question.strip():
                 raise UsageError("the question is empty. Type a few words.")
             if len(question) > MAX_QUESTION:
-                raise UsageError(f"the question has {len(question)} characters; the limit is {MAX_QUESTION}")
+                raise UsageError(
+                    "the question has {count} characters; the limit is {limit}",
+                    count=len(question),
+                    limit=MAX_QUESTION,
+                )
 
     def _vectors(self, questions: Sequence[str]) -> np.ndarray:
         assert self.encoder is not None
-        return self.encoder.encode_questions(questions)
+        vectors = self.encoder.encode_questions(questions)
+        if not np.isfinite(vectors).all():
+            raise ModelError(
+                f"the model {self.manifest.settings.model} gives vectors that are not numbers. Export it again."
+            )
+        return vectors
 
     def _rank(
         self,

@@ -1,22 +1,32 @@
 """Reading files into an index: what is unchanged is passed over, what was half read is taken up again."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mundap.disk import checksum, disk_errors
-from mundap.documents import SourceFile, Splitter, read
+from mundap.documents import SourceFile, Splitter
+from mundap.documents.readers import Readers
+from mundap.documents.walk import STDIN_PREFIX
 from mundap.index.corpus import Corpus
 from mundap.index.manifest import Settings
 from mundap.index.segment import SourceState, key_hash
 from mundap.index.writer import Writer
 from mundap.records import Document, Skipped, Skipping
+from mundap.text.language import passage_languages
 
 UPLOAD = "upload:"
 """How the names of sources begin that were put in from outside: no walk finds them, and none drops them."""
 
 _BATCH = 500
+_ALIKE = 100  # rows in one language, after which only every so many is looked at
+_SAMPLED = 50
+_FIRST_FILES = 20  # of a kind: if none of so many can be read, the user should know
+_LAST_TIME = 2**63 - 1  # nanoseconds since 1970
 
 
 @dataclass(slots=True)
@@ -31,6 +41,7 @@ class Report(Skipping):
     renamed: int = 0
     resumed: bool = False
     seconds: float = 0.0
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as it stands in `--json` output."""
@@ -41,20 +52,35 @@ class Report(Skipping):
             "removed": self.removed,
             "unchanged": self.unchanged,
             "renamed": self.renamed,
+            "left_out": sum(self.left_out.values()),
             "resumed": self.resumed,
             **self.skipped_as_dict(),
             "seconds": round(self.seconds, 3),
+            **({"note": self.note} if self.note else {}),
         }
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a build is; `bytes` counts input, since nobody knows the passages in advance."""
+    """How far a build is.
+
+    Attributes:
+        bytes: Of the input that have been read, since nobody knows the passages in advance.
+        total: Bytes there are to read.
+        passages: Added so far.
+        doing: The file that is being read.
+        skipped: How many files or rows could not be read.
+        reason: The most frequent reason for that.
+        warning: What a person should know at once; each is said once.
+    """
 
     bytes: int = 0
     total: int = 0
     passages: int = 0
     doing: str = ""
+    skipped: int = 0
+    reason: str = ""
+    warning: str = ""
 
 
 Watcher = Callable[[Progress], None]
@@ -79,7 +105,12 @@ class Ingest:
         self._seen: set[int] = set()
         self._unseen_folders: list[str] = []  # could not be looked into
         self._finished_bytes = 0
+        self._reasons: Counter[str] = Counter()
+        self._rows = self._rows_alike = 0
+        self._row_language = ""
+        self._outcomes: dict[str, list[bool]] = {}  # whether the first files of each suffix could be read
         self._file: SourceFile | None = None
+        self._readers = Readers(form)
         writer.tick = self._tick
 
     def look(self, files: Iterable[SourceFile | Skipped]) -> None:
@@ -106,7 +137,7 @@ class Ingest:
     def drop_old_stdin(self) -> None:
         """`mundap index -` holds what standard input gives now, not what it gave before."""
         for source in set(self.writer.corpus.sources()):
-            if source.startswith("stdin-") and key_hash("source", source) not in self._seen:
+            if source.startswith(STDIN_PREFIX) and key_hash("source", source) not in self._seen:
                 self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
 
     def keep_uploads(self, old: Corpus) -> None:
@@ -122,34 +153,38 @@ class Ingest:
 
     def run(self, files: Iterable[SourceFile | Skipped]) -> None:
         """Read all files that are new or have changed."""
-        for file in files:
-            if isinstance(file, Skipped):
-                self.report.skip(file)
-                continue
-            self._file = file
-            self._seen.add(key_hash("source", file.source))
-            known = self.writer.corpus.source_state(file.source)
-            if known and known.done:  # changed ones were deleted by the first walk and are unknown now
-                self.report.unchanged += 1
-                if known.skipped:
-                    self.report.skip(Skipped(file.source, f"{known.skipped} rows of it could not be read"))
-            else:
-                self._read(file, known.documents if known else 0)
-            self._finished_bytes += _stat(file)[0]
-            self._file = None
-            self._tick()
+        with self._readers:
+            for file in self._readers.ahead(files, self._wanted):
+                self._one(file)
+
+    def _wanted(self, file: SourceFile) -> bool:
+        known = self.writer.corpus.source_state(file.source)
+        return not (known and known.done)
+
+    def _one(self, file: SourceFile | Skipped) -> None:
+        if isinstance(file, Skipped):
+            self.report.skip(file)
+            return
+        self._file = file
+        self._seen.add(key_hash("source", file.source))
+        known = self.writer.corpus.source_state(file.source)
+        if known and known.done:  # changed ones were deleted by the first walk and are unknown now
+            self.report.unchanged += 1
+            if known.skipped:
+                self.report.skip(Skipped(file.source, f"{known.skipped} rows of it could not be read"))
+        else:
+            self._read(file, known.documents if known else 0)
+        self._finished_bytes += _stat(file)[0]
+        self._file = None
+        self._tick()
 
     def _read(self, file: SourceFile, already: int) -> None:
-        try:
-            state = SourceState(file.source, *_stat(file), bytes.fromhex(checksum(file.path)))
-        except OSError as error:
-            self.report.skip(Skipped(file.source, error.strerror or str(error)))
-            return
+        state = SourceState(file.source, *_stat(file), b"")  # the digest is known when all has been read
         self.writer.begin_source(state)
         before = self.report.skipped_count
-        consumed = size = 0
+        consumed = size = given = 0
         batch: list[Document] = []
-        for found in read(file, self.form):
+        for found in self._readers.read(file):
             if self.writer.checkpoint_due():  # before the next one: the last one must not be cut off from `done`
                 self._add(file, batch)
                 self.writer.end_source(consumed, self.report.skipped_count - before, done=False)
@@ -158,27 +193,92 @@ class Ingest:
                 batch, size = [], 0
             consumed += 1
             if isinstance(found, Skipped):
-                self.report.skip(found)
-            elif consumed > already:
+                if found.expected and self._had(file):  # what was a document once is missed
+                    found = replace(found, expected=False)
+                self._skip(found)
+                continue
+            given += 1
+            if consumed > already:
                 batch.append(found)
                 size += len(found.text)
             if len(batch) == _BATCH or size > 1 << 20:
                 self._add(file, batch)
                 batch, size = [], 0
+        if not given and state.size and self.report.skipped_count > before and self._keep(file):
+            return
         self._add(file, batch)
-        self.writer.end_source(consumed, self.report.skipped_count - before, done=True)
+        with suppress(OSError):  # it went away: the next build will see
+            digest = self._readers.digest or file.digest()
+            self.writer.end_source(consumed, self.report.skipped_count - before, done=True, digest=digest)
+        self._watch_kind(file, self.report.skipped_count == before)
+
+    @cached_property
+    def _old(self) -> Corpus | None:
+        """What the index had before; None if it is made anew."""
+        committed = self.writer.committed
+        if committed is None or self.writer.fresh:
+            return None
+        return Corpus(self.writer.root, committed)
+
+    def _had(self, file: SourceFile) -> bool:
+        return self._old is not None and self._old.source_state(file.source) is not None
+
+    def _keep(self, file: SourceFile) -> bool:
+        """Keep what the index had of a file that cannot be read now; it is tried again the next time."""
+        old = self._old
+        if old is None or (state := old.source_state(file.source)) is None:
+            return False
+        self.writer.begin_source(state)
+        self._add(file, list(old.documents_from(file.source)))
+        self.writer.end_source(state.documents, state.skipped, state.done)
+        if self.report.skipped[-1].source == file.source:
+            reason = f"{self.report.skipped[-1].reason}; what the index had of it is kept"
+            self.report.skipped[-1] = Skipped(file.source, reason)
+        return True
+
+    def _skip(self, skipped: Skipped) -> None:
+        self.report.skip(skipped)
+        if not skipped.expected:
+            self._reasons[skipped.reason.split("(")[0].split(":")[0].strip()] += 1
+            self.progress.skipped = self.report.skipped_count
+            self.progress.reason = self._reasons.most_common(1)[0][0]
+
+    def _watch_kind(self, file: SourceFile, good: bool) -> None:
+        """Warn at once when the first files of a kind all fail: something is wrong that is not in the files."""
+        outcomes = self._outcomes.setdefault(file.suffix, [])
+        if len(outcomes) < _FIRST_FILES:
+            outcomes.append(good)
+            if len(outcomes) == _FIRST_FILES and not any(outcomes):
+                kind = f"{file.suffix} files" if file.suffix else "files without a suffix"
+                self.progress.warning = f"none of the first {_FIRST_FILES} {kind} could be read: {self.progress.reason}"
 
     def _add(self, file: SourceFile, batch: Sequence[Document]) -> None:
         added = 0
         with disk_errors(self.writer.root):
             for document in self._unique(file, batch):
-                spans: Iterable[tuple[int, int]] = [(0, len(document.text))]
+                spans = [(0, len(document.text))]
                 if not document.whole or self.splitter.chunks:
-                    spans = list(self.splitter.spans(document.text)) or spans
-                added += self.writer.add(document, spans)
+                    spans = list(self.splitter.spans(document.text, document.blocks)) or spans
+                texts = [document.text[start:end] for start, end in spans]
+                added += self.writer.add(document, spans, self._languages(document, texts))
         self.report.added += added
         self.progress.passages += added
         self._tick()
+
+    def _languages(self, document: Document, texts: list[str]) -> list[str]:
+        """The language of each passage. Of millions of rows in one language only some are looked at."""
+        stated = document.metadata.get("language", "")
+        if not document.whole or stated or not document.text.isascii():
+            return passage_languages(stated, texts)
+        self._rows += 1
+        if self._rows_alike >= _ALIKE and self._rows % _SAMPLED:
+            return [self._row_language] * len(texts)
+        found = passage_languages("", texts)
+        if found[0] == self._row_language:
+            self._rows_alike += 1
+        else:
+            self._row_language, self._rows_alike = found[0], 0
+        return found
 
     def _unique(self, file: SourceFile, batch: Sequence[Document]) -> Iterator[Document]:
         """Documents under ids of their own. One whose id another file has already is filed under its file's name."""
@@ -203,7 +303,7 @@ class Ingest:
             yield replace(document, id=free[0])
 
     def _tick(self) -> None:
-        self.progress.bytes = self._finished_bytes + (self._file.position() if self._file else 0)
+        self.progress.bytes = self._finished_bytes + (self._readers.position if self._file else 0)
         self.progress.doing = self._file.source if self._file else ""
         self._watch(self.progress)
 
@@ -211,7 +311,8 @@ class Ingest:
 def _stat(file: SourceFile) -> tuple[int, int]:
     try:
         status = file.path.stat()
-        return status.st_size, status.st_mtime_ns
+        # Some file systems keep years before 1677 and after 2262, which in nanoseconds fit no 64 bits.
+        return status.st_size, min(max(status.st_mtime_ns, -_LAST_TIME), _LAST_TIME)
     except OSError:
         return 0, 0
 

@@ -1,29 +1,39 @@
 """BM25 by tantivy: one index over the whole directory, so that document frequencies are global.
 
-It knows passage numbers and nothing else. It is committed before the manifest, so it may hold passages that
-the manifest does not list (yet, or any more); whoever searches filters by what is alive.
+It knows passage numbers and nothing else. Every committed state has a folder of its own, which nobody writes to any
+more. A writer begins with a folder of links to the files of the state before: tantivy never changes a file, it writes
+new ones, so that this costs next to nothing. So readers have the document frequencies of their state and of no other.
 """
 
 import contextlib
 import errno
+import json
 import os
+import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tantivy
 
+from mundap.disk import sync_folder
 from mundap.errors import IndexDamaged
-from mundap.index.analyzer import Analyzer
+from mundap.index.analyzer import AUTO, Analyzer
 from mundap.index.corpus import in_sorted
+from mundap.index.manifest import FileEntry
+from mundap.index.segment import map_file
 
 _HEAP = 256_000_000
+_AT_ONCE = 512  # passages analysed together
 _MOST_TERMS = 1024  # of a question; a longer one is cut, far beyond anything a person asks
 _SMALL_SET = 20_000
 _TIE_MARGIN = 16  # fetched beyond k, to see whether the k-th place is shared
 _MOST_TIED = 20_000
+_META = "meta.json"
+_KINDS = ("idx", "pos", "term", "store", "fast", "fieldnorm")
 
 Ranking = tuple[np.ndarray, np.ndarray]
 """Passage numbers and scores, best first."""
@@ -35,9 +45,12 @@ Alive = Callable[[np.ndarray], np.ndarray]
 class Lexical:
     """The tantivy index, for reading. `SparseLexical` has the same `search` and `scores`."""
 
-    def __init__(self, folder: Path, analyzer: Analyzer) -> None:
+    def __init__(self, folder: Path, analyzer: Analyzer, files: Sequence[FileEntry] = ()) -> None:
+        """Open the index in a folder, if the files are as they should be."""
         self.analyzer = analyzer
         self._folder = folder
+        for entry in files:
+            map_file(folder.parent, entry)
         self._schema = _schema()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         with self._damage():
@@ -126,6 +139,14 @@ class Lexical:
         result[by_number[np.searchsorted(numbers, found, sorter=by_number)]] = scores
         return result
 
+    def languages(self) -> list[tuple[str, int]]:
+        """The languages of the passages with the number of each, the most frequent first; none if it was not noted."""
+        try:
+            found: list[tuple[str, int]] = self._searcher.terms_with_prefix("language", "")
+        except ValueError:  # made before languages were noted
+            return []
+        return found
+
     def living(self, alive: Alive) -> int:
         """How many of its passages are alive."""
         if not len(self):
@@ -148,45 +169,72 @@ class Lexical:
 
 
 class LexicalWriter:
-    """Adds to the tantivy index and takes away from it. Nothing is seen by others before `commit`."""
+    """Adds to a tantivy index that nobody reads yet, and takes away from it.
 
-    def __init__(self, folder: Path, analyzer: Analyzer, threads: int, create: bool) -> None:
+    Args:
+        folder: Where it is made; what a dead writer left there, and tantivy does not list, is removed.
+        analyzer: Text into terms.
+        threads: How many write at the same time.
+        base: The folder of the state to begin with, if the folder is new.
+    """
+
+    def __init__(self, folder: Path, analyzer: Analyzer, threads: int, base: Path | None = None) -> None:
         self.analyzer = analyzer
+        self._waiting: list[tuple[int, str, str]] = []
         self.folder = folder
         self._schema = _schema()
+        existing = folder.exists() or base is not None
         try:
-            if create:
-                folder.mkdir(parents=True, exist_ok=True)
-                index = tantivy.Index(self._schema, path=str(folder))
+            if folder.exists():
+                remove_unlisted(folder)
             else:
-                index = tantivy.Index.open(str(folder))
+                folder.mkdir(parents=True)
+            if base is not None:
+                _link(base, folder)
+            index = tantivy.Index.open(str(folder)) if existing else tantivy.Index(self._schema, path=str(folder))
             index.register_tokenizer("words", analyzer.words)
             self._writer = index.writer(heap_size=_HEAP, num_threads=min(threads, 8))
         except (ValueError, FileNotFoundError) as error:
             raise IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.") from error
 
-    def add(self, number: int, title: str, text: str) -> None:
+    def add(self, number: int, title: str, text: str, language: str = "") -> None:
         """Index a passage under its number, its title with its text."""
-        document = tantivy.Document()
-        document.add_unsigned("number", number)
-        document.add_text("body", self.analyzer.prepare(f"{title}\n{text}"))
-        try:
-            self._writer.add_document(document)
-        except ValueError as error:
-            raise _as_os_error(error) from error
+        self._waiting.append((number, f"{title}\n{text}", language))
+        if len(self._waiting) >= _AT_ONCE:
+            self._add_waiting()
+
+    def _add_waiting(self) -> None:
+        """Analyse what has come in, many at a time so that the cores can share it, and give it to tantivy."""
+        analysed = self.analyzer.terms_of([(text, language) for _, text, language in self._waiting])
+        for (number, _, language), terms in zip(self._waiting, analysed, strict=True):
+            document = tantivy.Document()
+            document.add_unsigned("number", number)
+            document.add_text("body", " ".join(terms))
+            if language and self.analyzer.language == AUTO:
+                document.add_text("language", language)
+            try:
+                self._writer.add_document(document)
+            except ValueError as error:
+                raise _as_os_error(error) from error
+        self._waiting.clear()
 
     def delete(self, numbers: Iterable[int]) -> None:
         """Take passages away."""
         # By query: tantivy-py 0.27 makes a signed term of a Python int, which matches no unsigned field.
-        query = tantivy.Query.term_set_query(self._schema, "number", list(numbers))
-        self._writer.delete_documents_by_query(query)
+        self._delete(tantivy.Query.term_set_query(self._schema, "number", list(numbers)))
 
     def delete_between(self, first: int, last: int | None = None) -> None:
         """Take away all passages with numbers from `first` to `last`, or from `first` on."""
         query = tantivy.Query.range_query(
             self._schema, "number", tantivy.FieldType.Unsigned, lower_bound=first, upper_bound=last
         )
-        self._writer.delete_documents_by_query(query)
+        self._delete(query)
+
+    def _delete(self, query: Any) -> None:
+        try:
+            self._writer.delete_documents_by_query(query)
+        except ValueError as error:
+            raise _as_os_error(error) from error
 
     def commit(self) -> None:
         """Make the changes durable.
@@ -194,21 +242,111 @@ class LexicalWriter:
         Raises:
             OSError: The disk is full or cannot be written.
         """
+        self._add_waiting()
         try:
             self._writer.commit()
         except ValueError as error:
             raise _as_os_error(error) from error
-        # Tantivy makes some of its files for their owner alone; whoever may read the index must read them too.
-        mask = os.umask(0)
-        os.umask(mask)
-        for path in self.folder.iterdir():
-            with contextlib.suppress(OSError):  # merged away in the meantime
-                path.chmod(0o666 & ~mask)
 
     def close(self) -> None:
         """Wait for merges and release tantivy's lock; what was not committed is forgotten."""
-        with contextlib.suppress(ValueError):  # a merge that failed is tried again by the next writer
+        # A merge that failed is tried again by the next writer. A writer whose disk was full is closed already.
+        with contextlib.suppress(ValueError, RuntimeError):
             self._writer.wait_merging_threads()
+
+    def finish(self) -> list[Path]:
+        """Close it for good; returns its files, which are all on the disk and change no more."""
+        self.close()
+        remove_unlisted(self.folder)
+        files = [self.folder / name for name in listed(self.folder)]
+        # Tantivy makes some of its files for their owner alone; whoever may read the index must read them too.
+        mask = os.umask(0)
+        os.umask(mask)
+        for path in files:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                if stat.S_IMODE(os.fstat(descriptor).st_mode) != 0o666 & ~mask:
+                    with contextlib.suppress(PermissionError):  # a link to a file of somebody else's: it was as it is
+                        os.fchmod(descriptor, 0o666 & ~mask)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_folder(self.folder)
+        return files
+
+
+def listed(folder: Path) -> list[str]:
+    """The names of the files that tantivy's own list names, with that of the list.
+
+    Raises:
+        IndexDamaged: The list is missing or broken.
+    """
+    names = [_META]
+    for segment, deletes in _segments(folder):
+        names += [f"{segment}.{kind}" for kind in _KINDS]
+        if deletes:
+            names.append(f"{segment}.{deletes['opstamp']}.del")
+    return sorted(names)
+
+
+def count(folder: Path) -> int:
+    """How many passages the lexical index in a folder knows.
+
+    Raises:
+        IndexDamaged: Its list is missing or broken.
+    """
+    total = 0
+    for segment in _meta(folder)["segments"]:
+        total += segment["max_doc"] - (segment["deletes"] or {}).get("num_deleted_docs", 0)
+    return total
+
+
+def remove_unlisted(folder: Path) -> None:
+    """Remove what tantivy does not list: a writer that died left it, and a new one would stumble over it."""
+    known = set(listed(folder))
+    for path in folder.iterdir():
+        if path.name not in known:
+            path.unlink()
+
+
+def _segments(folder: Path) -> list[tuple[str, Any]]:
+    return [(one["segment_id"].replace("-", ""), one["deletes"]) for one in _meta(folder)["segments"]]
+
+
+def _meta(folder: Path) -> Any:
+    path = folder / _META
+    try:
+        meta = json.loads(path.read_bytes())
+        for segment in meta["segments"]:  # as far as we rely on it
+            good = isinstance(segment["segment_id"], str) and "/" not in segment["segment_id"]
+            numbers = [segment["max_doc"]]
+            if segment["deletes"]:
+                numbers += [segment["deletes"]["opstamp"], segment["deletes"]["num_deleted_docs"]]
+            if not good or not all(isinstance(number, int) for number in numbers):
+                raise ValueError("no list of segments")
+        return meta
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = "missing" if isinstance(error, FileNotFoundError) else "broken or cannot be read"
+        raise IndexDamaged(
+            f"{path} is {reason}. Make the lexical index again with `mundap verify --repair`, or everything with "
+            "`mundap index --fresh`."
+        ) from error
+
+
+def _link(base: Path, folder: Path) -> None:
+    """Fill a new folder with links to the files of another; copies where a disk knows no links."""
+    for name in listed(base):
+        path = base / name
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise ValueError(f"{path} is no ordinary file")
+        if name == _META:
+            shutil.copyfile(path, folder / name)
+            continue
+        try:
+            os.link(path, folder / name)
+        except OSError:
+            shutil.copyfile(path, folder / name)
+    sync_folder(folder)
 
 
 def _as_os_error(error: ValueError) -> OSError:
@@ -221,4 +359,5 @@ def _schema() -> Any:
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field("number", stored=False, indexed=True, fast=True)
     builder.add_text_field("body", stored=False, tokenizer_name="words", index_option="freq")
+    builder.add_text_field("language", stored=False, tokenizer_name="raw", index_option="basic")
     return builder.build()

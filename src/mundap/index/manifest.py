@@ -1,15 +1,25 @@
-"""The one small file that says what the index consists of. What it does not list does not exist."""
+"""The one small file that says what the index consists of. What it does not list does not exist.
+
+Format 2 lists the files of the lexical index too. An index of format 1, which did not, is opened as it is, and becomes
+one of format 2 with the next change.
+
+Whoever extends the manifest has two ways. A field that an older program may overlook is simply added: older ones read
+the index and refuse to change it, since they would lose the field. A field that must not be overlooked raises `FORMAT`.
+"""
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Self
+import re
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path, PurePosixPath
+from types import UnionType
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from mundap.disk import write_atomic
 from mundap.errors import IndexDamaged, IndexMissing
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)
 COMMITTED = "manifest.json"
 IN_PROGRESS = "manifest.next.json"
 
@@ -46,6 +56,17 @@ class DenseEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class LexicalEntry:
+    """The lexical index of a state: a folder that is never written to once it is committed, and its files.
+
+    Of work in progress and in format 1 the files are not listed.
+    """
+
+    folder: str
+    files: tuple[FileEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What an index is made with and keeps for life.
 
@@ -54,7 +75,7 @@ class Settings:
         overlap: Words repeated from the passage before.
         sentences: Whether passages end where sentences do.
         chunks: The most passages of a document; 0 for all.
-        language: The language of the stemmer and the stop words, a two-letter code.
+        language: The language of the stemmer and the stop words, a two-letter code; `auto` for that of each passage.
         hangul: How Korean is analysed: `kiwi` (morphemes) or `bigrams`.
         model: The encoder's name or folder; empty for an index without vectors.
         fingerprint: The encoder's own checksum.
@@ -66,7 +87,7 @@ class Settings:
     overlap: int = 0
     sentences: bool = False
     chunks: int = 0
-    language: str = "en"
+    language: str = "auto"
     hangul: str = "bigrams"
     model: str = ""
     fingerprint: str = ""
@@ -80,7 +101,7 @@ class Manifest:
 
     Attributes:
         settings: What the index was made with.
-        lexical: The folder of the lexical index, which keeps its own checksums.
+        lexical: The lexical index.
         generation: Counts the commits.
         next_number: The number of the next new passage.
         next_segment: The name of the next new segment.
@@ -92,7 +113,7 @@ class Manifest:
     """
 
     settings: Settings
-    lexical: str
+    lexical: LexicalEntry
     generation: int = 0
     next_number: int = 0
     next_segment: int = 0
@@ -108,8 +129,9 @@ class Manifest:
         return sum(segment.passages for segment in self.segments)
 
     def files(self) -> list[FileEntry]:
-        """Every file this state consists of, besides the lexical index."""
+        """Every file this state consists of."""
         entries = [entry for segment in self.segments for entry in segment.files]
+        entries += self.lexical.files
         entries += [self.deleted] if self.deleted else []
         return entries + ([self.dense.file] if self.dense else [])
 
@@ -125,55 +147,126 @@ class Manifest:
         write_atomic(folder / name, text.encode() + b"\n")
 
     @classmethod
-    def load(cls, folder: Path, name: str = COMMITTED) -> Self:
+    def load(cls, folder: Path, name: str = COMMITTED, to_change: bool = False) -> Self:
         """Read and check it.
+
+        Args:
+            folder: The index.
+            name: The committed state, or the work in progress.
+            to_change: It will be written again: then nothing in it may be unknown.
 
         Raises:
             IndexMissing: There is none.
             IndexDamaged: It is broken or of a newer format.
         """
         path = folder / name
-        try:
-            body = json.loads(path.read_bytes())
-            version = body.pop("format")
-        except (FileNotFoundError, NotADirectoryError):
-            if name == COMMITTED and (folder / IN_PROGRESS).exists():
-                raise IndexMissing(
-                    f"the index in {folder} is not finished. Wait for its build, or run it again to go on."
-                ) from None
-            raise IndexMissing(f"no index in {folder}. Make one with: mundap index PATHS… -o {folder}") from None
-        except OSError as error:
-            raise IndexDamaged(f"{path} cannot be read: {error.strerror}.") from error
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise _damaged(path, "is not a manifest") from None
-        if version != FORMAT:
+        body = _body(path)
+        if name == COMMITTED and body is None and (folder / IN_PROGRESS).exists():
+            raise IndexMissing(f"the index in {folder} is not finished. Wait for its build, or run it again to go on.")
+        if body is None:
+            raise IndexMissing(f"no index in {folder}. Make one with: mundap index PATHS… -o {folder}")
+        version = body.pop("format", None)
+        if version not in READABLE or isinstance(version, bool):
             raise IndexDamaged(
-                f"{path}: index format {version}, and this program reads format {FORMAT}. "
+                f"{path}: index format {str(version)[:20]}, and this program reads formats up to {FORMAT}. "
                 "Upgrade mundap, or build the index again with `mundap index --fresh`."
             )
         if body.pop("sha256", None) != _digest(body):
             raise _damaged(path, "does not match its checksum")
-        return cls(**_restore(body))
+        if version == 1:
+            body["lexical"] = {"folder": body.get("lexical")}
+        unknown: list[str] = []
+        try:
+            manifest = _restored(cls, body, "", unknown)
+            _check_names(manifest)
+        except _Misfit as error:
+            raise _damaged(path, f"is not as it should be: {error}") from None
+        if unknown and to_change:
+            raise IndexDamaged(
+                f"the index in {folder} was written by a newer program ({manifest.tool}), and this one does not know "
+                f"its {unknown[0]}. It can be read. Upgrade mundap to change it."
+            )
+        return manifest
+
+
+T = TypeVar("T")
+_NAMES = {int: "a whole number", str: "a text", bool: "true or false", dict: "an object"}
+
+
+class _Misfit(Exception):
+    """A value is not what its field wants."""
+
+
+def _body(path: Path) -> dict[str, Any] | None:
+    """What the file says, or None if there is none."""
+    try:
+        body = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise IndexDamaged(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError):
+        raise _damaged(path, "is not a manifest") from None
+    if not isinstance(body, dict) or "format" not in body:
+        raise _damaged(path, "is not a manifest")
+    return body
 
 
 def _digest(body: dict[str, Any]) -> str:
-    canonical = json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    try:
+        canonical = json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        return ""
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _restore(body: dict[str, Any]) -> dict[str, Any]:
-    segments = tuple(
-        SegmentEntry(**{**segment, "files": tuple(FileEntry(**entry) for entry in segment["files"])})
-        for segment in body["segments"]
-    )
-    dense = body["dense"]
-    return {
-        **body,
-        "settings": Settings(**body["settings"]),
-        "segments": segments,
-        "deleted": FileEntry(**body["deleted"]) if body["deleted"] else None,
-        "dense": DenseEntry(**{**dense, "file": FileEntry(**dense["file"])}) if dense else None,
-    }
+def _restored(kind: type[T], value: Any, where: str, unknown: list[str]) -> T:
+    """A record out of its JSON, every value of the type it should have; names of further fields go to `unknown`."""
+    if not isinstance(value, dict):
+        raise _Misfit(f"{where or 'it'} is not an object")
+    types = get_type_hints(kind)
+    unknown += [f"{where}{name}" for name in value if name not in types]
+    found = {}
+    for one in fields(kind):  # type: ignore[arg-type]
+        if one.name in value:
+            found[one.name] = _value(types[one.name], value[one.name], where + one.name, unknown)
+    try:
+        return kind(**found)
+    except TypeError:
+        missing = next(name for name in types if name not in found)
+        raise _Misfit(f"{where}{missing} is missing") from None
+
+
+def _value(kind: Any, value: Any, where: str, unknown: list[str]) -> Any:
+    inside = get_args(kind)
+    if isinstance(kind, UnionType):  # something, or None
+        return None if value is None else _value(inside[0], value, where, unknown)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise _Misfit(f"{where} is not a list")
+        return tuple(_value(inside[0], one, where, unknown) for one in value)
+    if is_dataclass(kind):
+        return _restored(kind, value, f"{where}.", unknown)  # type: ignore[arg-type]
+    wanted = get_origin(kind) or kind
+    # True is an int to Python; no count or size of ours is negative, or beyond what a file can hold.
+    if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
+        raise _Misfit(f"{where} is not {_NAMES[wanted]}")
+    if wanted is int and not 0 <= value < 1 << 62:
+        raise _Misfit(f"{where} is out of bounds")
+    return value
+
+
+def _check_names(manifest: Manifest) -> None:
+    """What a manifest names is below the folder of the index, where it always is."""
+    if not re.fullmatch(r"lexical-\d{6,}", manifest.lexical.folder):
+        raise _Misfit("lexical.folder is no name of ours")
+    for segment in manifest.segments:
+        if not re.fullmatch(r"\d{6,}", segment.name):
+            raise _Misfit("a segment has no name of ours")
+    for entry in manifest.files():
+        path = PurePosixPath(entry.path)
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in entry.path:
+            raise _Misfit(f"the file {entry.path[:100]!r} is not below it")
 
 
 def _damaged(path: Path, what: str) -> IndexDamaged:

@@ -1,8 +1,8 @@
 """The encoder an index was made with."""
 
+from mundap.encoder.runtime import Encoder
 from mundap.errors import ModelError
 from mundap.index.manifest import Settings
-from mundap.models.encoder import Encoder
 
 
 def open_encoder(settings: Settings) -> Encoder | None:

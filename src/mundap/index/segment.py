@@ -10,13 +10,15 @@ All files are plain arrays and bytes, memory-mapped; opening a segment reads non
     keys.bin        (hash, row) sorted by hash: ids, key=value pairs of the metadata, names of sources
     numbers.bin     passage numbers, only where they are not consecutive (after compaction)
     vectors.bin     float16, one row a passage; missing in an index without a model
+
+What the documents are made of is in four more files, see `layout.py`.
 """
 
 import hashlib
 import json
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -24,8 +26,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from mundap.errors import IndexDamaged
+from mundap.index.layout import Layout
 from mundap.index.manifest import FileEntry, SegmentEntry
-from mundap.records import Document, Passage
+from mundap.records import Block, Document, Passage
+from mundap.text.sections import passage_title, section_of
 
 DOCUMENT = np.dtype([("first", "<u4"), ("source", "<u4"), ("whole", "u1")])
 PASSAGE = np.dtype([("document", "<u4"), ("start", "<u4"), ("end", "<u4"), ("left", "<u4"), ("right", "<u4")])
@@ -44,6 +48,7 @@ KEY = np.dtype([("hash", "<u8"), ("row", "<u4")])
 VECTOR = np.dtype("<f2")
 _CURE = "Restore it from a copy, or build again with `mundap index --fresh`."
 _CHUNK = 8 << 20
+_CHECKED = 64 << 10  # up to here the checksum is compared at every opening: that takes no longer than opening
 STRINGS = 4  # per document: id, title, metadata, text
 
 
@@ -68,7 +73,7 @@ def map_file(root: Path, entry: FileEntry) -> Any:
     """The bytes of a file, memory-mapped.
 
     Raises:
-        IndexDamaged: It is missing, or has another size than it should.
+        IndexDamaged: It is missing, has another size than it should or, if it is small, another content.
     """
     path = root / entry.path
     try:
@@ -76,7 +81,10 @@ def map_file(root: Path, entry: FileEntry) -> Any:
             size = os.fstat(file.fileno()).st_size
             if size != entry.bytes:
                 raise IndexDamaged(f"{path} has {size} bytes and should have {entry.bytes}. {_CURE}")
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            if size <= _CHECKED and hashlib.sha256(data).hexdigest() != entry.sha256:
+                raise IndexDamaged(f"{path} has changed: its checksum is wrong. {_CURE}")
+            return data
     except FileNotFoundError:
         raise IndexDamaged(f"{path} is missing. {_CURE}") from None
     except PermissionError:
@@ -137,6 +145,11 @@ class Segment:
         return self._map("vectors.bin", VECTOR).reshape(-1, max(self.dimension, 1))
 
     @cached_property
+    def layout(self) -> Layout:
+        """The blocks of the documents and the languages of the passages."""
+        return Layout(self._map, self._maps.get("sections.bin", b""))
+
+    @cached_property
     def _numbers(self) -> np.ndarray | None:
         return self._map("numbers.bin", "<u8") if "numbers.bin" in self._maps else None
 
@@ -172,12 +185,19 @@ class Segment:
         """A document's id."""
         return self.string(STRINGS * document).decode()
 
+    def heading(self, document: int) -> tuple[str, str, dict[str, str]]:
+        """A document's id, title and metadata, without its text."""
+        name, title, metadata = (self.string(STRINGS * document + part).decode() for part in range(3))
+        return name, title, json.loads(metadata)
+
     def document(self, document: int) -> Document:
         """A document with its whole text."""
         texts = (self.string(STRINGS * document + part).decode() for part in range(STRINGS))
         name, title, metadata, text = texts
         row = self.documents[document]
-        return Document(name, text, title, self.source(int(row["source"])), json.loads(metadata), bool(row["whole"]))
+        source = self.source(int(row["source"]))
+        blocks = self.layout.blocks_of(document)
+        return Document(name, text, title, source, json.loads(metadata), bool(row["whole"]), blocks)
 
     def source(self, source: int) -> str:
         """The name of a source."""
@@ -250,23 +270,36 @@ class Segment:
         offsets = self._offsets[documents[:, None] * STRINGS + np.arange(STRINGS)].tolist()
         sources = self.documents["source"][documents].tolist()
         found = []
-        for name, place, source, marks in zip(self.names_at(rows), places.tolist(), sources, offsets, strict=True):
-            _, start, end, left, right = place
+        for row, name, place, source, marks in zip(
+            rows.tolist(), self.names_at(rows), places.tolist(), sources, offsets, strict=True
+        ):
+            document, start, end, left, right = place
             name_at, title_at, facts_at, text_at = marks
             facts = self._blob[facts_at:text_at]
+            blocks = self.layout.blocks_of(document, start, end)
+            section = section_of(blocks)
             found.append(
                 Passage(
                     id=name,
                     document=self._blob[name_at:title_at].decode(),
-                    title=self._blob[title_at:facts_at].decode(),
+                    title=passage_title(self._blob[title_at:facts_at].decode(), section),
                     text=self._blob[text_at + left : text_at + right].decode(),
                     source=self.source(source),
                     start=start,
                     end=end,
-                    metadata={} if facts == b"{}" else json.loads(facts),
+                    metadata={
+                        **self._source_facts(source),
+                        **place_facts(blocks, section, self.layout.language(row)),
+                        **({} if facts == b"{}" else json.loads(facts)),
+                    },
+                    blocks=blocks,
                 )
             )
         return found
+
+    def _source_facts(self, source: int) -> dict[str, str]:
+        """What is known of a passage from its file: the folder and the day of the last change."""
+        return source_facts(self.source_state(source))
 
     def _rows_under(self, kind: str, value: str) -> list[int]:
         wanted = np.uint64(key_hash(kind, value))
@@ -300,3 +333,27 @@ class Segment:
     def find_sources(self, name: str) -> list[int]:
         """Sources with this name."""
         return [row for row in self._rows_under("source", name) if self.source(row) == name]
+
+
+def source_facts(state: SourceState) -> dict[str, str]:
+    """What a file's name and date say: `folder` and `modified` (a day, in UTC)."""
+    facts = {}
+    if folder := state.source.rpartition("/")[0]:
+        facts["folder"] = folder
+    if state.modified > 0:
+        facts["modified"] = str(np.datetime64(state.modified // 1_000_000_000, "s"))[:10]
+    return facts
+
+
+def place_facts(blocks: Sequence[Block], section: str, language: str) -> dict[str, str]:
+    """What a passage's place says: `section`, `page`, `line` and `language`, as far as they are known."""
+    facts = {}
+    if section:
+        facts["section"] = section
+    if blocks and blocks[0].page:
+        facts["page"] = str(blocks[0].page)
+    if blocks and blocks[0].line:
+        facts["line"] = str(blocks[0].line)
+    if language:
+        facts["language"] = language
+    return facts

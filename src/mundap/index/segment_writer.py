@@ -3,16 +3,19 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from mundap.disk import checksum, sync_file, sync_folder
+from mundap.errors import ModelError
+from mundap.index.layout import LayoutWriter
 from mundap.index.manifest import FileEntry, SegmentEntry
 from mundap.index.segment import DOCUMENT, KEY, PASSAGE, SOURCE, VECTOR, Segment, SourceState, key_hash
 from mundap.records import Document
+from mundap.text.sections import passage_titles
 
 _CHUNK = 8 << 20
 
@@ -40,6 +43,7 @@ class SegmentWriter:
         self._sources: list[SourceState] = []
         self._source_firsts: list[int] = []
         self._numbers: list[int] | None = None
+        self._layout = LayoutWriter()
         self._vector_rows = 0
 
     def __len__(self) -> int:
@@ -63,12 +67,15 @@ class SegmentWriter:
         """All documents from here on come from this source, until the next call."""
         self._join_source(state, len(self._documents))
 
-    def end_source(self, documents: int, skipped: int, done: bool) -> None:
-        """Say how far the current source has been read, and how much of it was no good."""
-        self._sources[-1] = self._sources[-1]._replace(documents=documents, skipped=skipped, done=done)
+    def end_source(self, documents: int, skipped: int, done: bool, digest: bytes = b"") -> None:
+        """Say how far the current source has been read, how much of it was no good, and its digest if that is known."""
+        state = self._sources[-1]._replace(documents=documents, skipped=skipped, done=done)
+        self._sources[-1] = state._replace(digest=digest) if digest else state
 
-    def add(self, document: Document, spans: Iterable[tuple[int, int]], key: int) -> list[str]:
-        """Add a document under the hash of its id, and its passages; returns the passage texts."""
+    def add(
+        self, document: Document, spans: Sequence[tuple[int, int]], languages: Sequence[str], key: int
+    ) -> list[tuple[str, str]]:
+        """Add a document under the hash of its id, and its passages; returns (title, text) of each."""
         row = len(self._documents)
         facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True) if document.metadata else "{}"
         whole = document.text.encode()
@@ -76,6 +83,7 @@ class SegmentWriter:
         self._documents.append((len(self._passages), len(self._sources) - 1, document.whole))
         self._keys.append((key, row))
         self._keys += [(key_hash("meta", f"{key}={value}"), row) for key, value in document.metadata.items()]
+        self._layout.add(document.blocks, languages)
         texts = []
         ascii_only = len(whole) == len(document.text)
         right = end_before = 0
@@ -92,13 +100,16 @@ class SegmentWriter:
             end_before = end
             self._passages.append((row, start, end, left, right))
             texts.append(text)
-        return texts
+        return list(zip(passage_titles(document, spans), texts, strict=True))
 
     def add_vectors(self, vectors: np.ndarray) -> None:
         """Append the vectors of the passages added since the last call."""
         if self._vectors is None:
             raise ValueError("an index without a model takes no vectors")
-        self._vectors.write(np.ascontiguousarray(vectors, VECTOR).tobytes())
+        rows = np.ascontiguousarray(vectors, VECTOR)
+        if not np.isfinite(rows).all():
+            raise ModelError("the model gives vectors that are not numbers. Export it again, or use another.")
+        self._vectors.write(rows.tobytes())
         self._vector_rows += len(vectors)
 
     def copy(self, segment: Segment, keep: np.ndarray) -> None:
@@ -124,6 +135,7 @@ class SegmentWriter:
         self._documents += table.tolist()
         self._passages += passages.tolist()
         self._keys += keys.tolist()
+        self._layout.copy(segment.layout, documents.tolist(), keep)
         self._numbers = [*(self._numbers or []), *segment.numbers()[keep].tolist()]
         if self._vectors is not None:
             step = max(1, _CHUNK // (2 * self.dimension))
@@ -164,6 +176,7 @@ class SegmentWriter:
             "passages.bin": np.array(self._passages, PASSAGE),
             "sources.bin": np.array(sources, SOURCE),
             "keys.bin": keys[np.argsort(keys["hash"], kind="stable")],
+            **self._layout.tables(),
         }
         end = self.first + len(self) - 1
         if self._numbers is not None and self._numbers != list(range(self.first, end + 1)):
@@ -175,6 +188,7 @@ class SegmentWriter:
             sync_file(path)
             files.append(FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum(path)))
         sync_folder(self.folder)
+        sync_folder(self.folder.parent)
         return SegmentEntry(
             self.name,
             self.first,

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -12,34 +13,49 @@ from mundap.disk import checksum
 from mundap.errors import MundapError
 from mundap.index.analyzer import Analyzer
 from mundap.index.corpus import Corpus
-from mundap.index.lexical import Lexical
-from mundap.index.manifest import Manifest
+from mundap.index.lexical import Lexical, listed
+from mundap.index.manifest import FileEntry, Manifest, Settings
 from mundap.models import folder as models
 
-_TANTIVY_FILES = ("idx", "pos", "term", "store", "fast", "fieldnorm")
+_PARTS = ("encoder", "question")
 
 
-def verify(root: Path) -> list[str]:
-    """Everything that is wrong, in words; an empty list if nothing is.
+def verify(root: Path, with_model: bool = True) -> list[str]:
+    """Everything that is wrong, in words; an empty list if nothing is. The model is not part of the index's folder.
 
     Raises:
         MundapError: There is no index, or its manifest cannot be read.
     """
     manifest = Manifest.load(root)
-    problems = _files(root, manifest)
+    problems = _files(root, manifest.files())
     if problems:
         return problems
     try:
-        problems += _lexical(root / manifest.lexical)
+        problems += _lexical(root / manifest.lexical.folder)
         problems += _parts(root, manifest) if not problems else []
+        if with_model and manifest.settings.model:
+            problems += _model(manifest.settings)
     except MundapError as error:
         problems.append(str(error))
     return problems
 
 
-def _files(root: Path, manifest: Manifest) -> list[str]:
+def damaged_passages(root: Path) -> list[str]:
+    """What is wrong with the passages, their vectors and what is deleted of them: all else can be made of these.
+
+    Raises:
+        MundapError: There is no index, or its manifest cannot be read.
+    """
+    manifest = Manifest.load(root)
+    entries = [entry for segment in manifest.segments for entry in segment.files]
+    if manifest.deleted:
+        entries.append(manifest.deleted)
+    return _files(root, entries)
+
+
+def _files(root: Path, entries: Iterable[FileEntry]) -> list[str]:
     problems = []
-    for entry in manifest.files():
+    for entry in entries:
         path = root / entry.path
         if not path.is_file():
             problems.append(f"{path} is missing")
@@ -52,16 +68,13 @@ def _files(root: Path, manifest: Manifest) -> list[str]:
 
 def _lexical(folder: Path) -> list[str]:
     """Tantivy's files end with a footer that has the CRC of what is before it."""
-    try:
-        segments = json.loads((folder / "meta.json").read_bytes())["segments"]
-        names = [segment["segment_id"].replace("-", "") for segment in segments]
-    except (OSError, ValueError, KeyError, TypeError):
-        return [f"{folder / 'meta.json'} is missing or broken"]
-    expected = {f"{name}.{kind}" for name in names for kind in _TANTIVY_FILES}
-    present = {path.name for path in folder.iterdir() if path.name.split(".")[0] in names}
-    problems = [f"{folder / name} is missing" for name in sorted(expected - present)]
-    damaged = (name for name in sorted(present) if not _crc(folder / name))
-    return problems + [f"{folder / name} is damaged: its checksum is wrong" for name in damaged]
+    problems = []
+    for name in listed(folder):
+        if not (folder / name).is_file():
+            problems.append(f"{folder / name} is missing")
+        elif not name.endswith(".json") and not _crc(folder / name):
+            problems.append(f"{folder / name} is damaged: its checksum is wrong")
+    return problems
 
 
 def _crc(path: Path) -> bool:
@@ -86,10 +99,10 @@ def _parts(root: Path, manifest: Manifest) -> list[str]:
     problems = []
     corpus = Corpus(root, manifest)
     settings = manifest.settings
-    lexical = Lexical(root / manifest.lexical, Analyzer(settings.language, settings.hangul))
+    lexical = Lexical(root / manifest.lexical.folder, Analyzer(settings.language, settings.hangul))
     found = lexical.living(corpus.alive)
     if found != len(corpus):
-        problems.append(f"{root / manifest.lexical} knows {found} of {len(corpus)} passages")
+        problems.append(f"{root / manifest.lexical.folder} knows {found} of {len(corpus)} passages")
     for segment in corpus.segments:
         table = segment.passages
         if len(table) != len(segment) or (len(table) and int(table["document"].max()) >= len(segment.documents)):
@@ -100,16 +113,21 @@ def _parts(root: Path, manifest: Manifest) -> list[str]:
             np.isfinite(segment.vectors[start : start + 65536]).all() for start in range(0, len(segment), 65536)
         ):
             problems.append(f"{segment.folder}: a vector is not a number")
-    if settings.model:
-        problems += _model(settings.model)
     return problems
 
 
-def _model(name: str) -> list[str]:
-    folder = models.find(name)
+def _model(settings: Settings) -> list[str]:
+    """The model's files, each against its checksum, and whether it is the one the index was made with."""
+    folder = models.find(settings.model)
     config = models.EncoderConfig.load(folder)
-    return [
-        f"{folder / file} has changed: its checksum is wrong"
-        for file, expected in config.sha256.items()
-        if (folder / file).is_file() and checksum(folder / file) != expected
-    ]
+    problems = []
+    if config.fingerprint != settings.fingerprint:
+        problems.append(f"{folder} is not the model that the index was made with")
+    names = {"tokenizer.json", *config.sha256, *(models.weights(folder, part=part).name for part in _PARTS)}
+    for name in sorted(names):
+        expected = config.sha256.get(name)
+        if not (folder / name).is_file():
+            problems.append(f"{folder / name} is missing")
+        elif expected and checksum(folder / name) != expected:
+            problems.append(f"{folder / name} has changed: its checksum is wrong")
+    return problems

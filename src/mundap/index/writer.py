@@ -1,16 +1,14 @@
 """The one writer of an index: it holds the lock, makes segments, and commits by renaming the manifest.
 
-The order that makes every crash harmless: segment files, then the lexical index, then the manifest.
-Work in progress has a manifest of its own, so that a killed build goes on where it was; only the last step,
+The order that makes every crash harmless: segment files, then the lexical index in a folder of its own, then the
+manifest. Work in progress has a manifest of its own, so that a killed build goes on where it was; only the last step,
 renaming, changes what readers see. Whatever neither manifest lists is swept away by the next writer.
 """
 
 import contextlib
-import itertools
-import re
-import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,17 +16,19 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 
-from mundap.disk import checksum, disk_errors, sync_file, write_atomic
-from mundap.errors import IndexDamaged, IndexLocked, IndexMissing, UsageError
+from mundap.disk import checksum, disk_errors, sync_file, sync_folder, write_atomic
+from mundap.encoder.runtime import Encoder
+from mundap.errors import IndexDamaged, IndexLocked, IndexMissing
 from mundap.index import dense
 from mundap.index.analyzer import Analyzer
 from mundap.index.corpus import Corpus
-from mundap.index.lexical import Lexical, LexicalWriter
-from mundap.index.manifest import COMMITTED, IN_PROGRESS, DenseEntry, FileEntry, Manifest, Settings
+from mundap.index.housekeeping import refuse_foreign, sweep
+from mundap.index.lexical import LexicalWriter
+from mundap.index.lexical import count as lexical_count
+from mundap.index.manifest import COMMITTED, IN_PROGRESS, DenseEntry, FileEntry, LexicalEntry, Manifest, Settings
 from mundap.index.segment import Segment, SourceState, key_hash
 from mundap.index.segment_writer import SegmentWriter
 from mundap.machine import cores
-from mundap.models.encoder import Encoder
 from mundap.records import Document
 from mundap.version import __version__
 
@@ -37,13 +37,6 @@ CHECKPOINT_PASSAGES = 250_000
 CHECKPOINT_BYTES = 256 << 20
 LARGEST_MERGED = 250_000
 _ENCODE_AT_ONCE = 512
-_MANIFESTS = (COMMITTED, IN_PROGRESS)
-# What the sweeper may touch: names that only we give.
-_OUR_FILE = re.compile(
-    r"(deleted-[0-9-]+\.bin|manifest(\.next)?\.json)\.tmp|deleted-\d{6}-\d{6}-\d+\.bin|dense-\d{6}\.faiss"
-)
-_OUR_LEXICAL = re.compile(r"lexical-\d{6}")
-_OUR_SEGMENT = re.compile(r"\d{6}")
 
 
 class Writer:
@@ -55,6 +48,7 @@ class Writer:
         encoder: The model, for an index with vectors.
         job: What is being done; work left behind by a killed process is taken up only for the same job.
         fresh: Start from nothing. The old state stays in sight until the new one is committed.
+        repair: The lexical index and the approximate one may be damaged: they are to be made again.
     """
 
     def __init__(
@@ -64,16 +58,20 @@ class Writer:
         encoder: Encoder | None = None,
         job: dict[str, Any] | None = None,
         fresh: bool = False,
+        repair: bool = False,
     ) -> None:
         self.root = root
+        self._repair = repair
         self.encoder = encoder
         self.fresh = fresh
         self.tick: Callable[[], None] = lambda: None
         if settings is None and not (root / COMMITTED).exists():
             Manifest.load(root)  # raises the right error
-        _refuse_foreign(root)
+        refuse_foreign(root)
         with disk_errors(root):
             root.mkdir(parents=True, exist_ok=True)
+            (root / "segments").mkdir(exist_ok=True)
+            sync_folder(root)
             self._lock = FileLock(root / "lock")
             try:
                 self._lock.acquire(blocking=False)
@@ -90,7 +88,7 @@ class Writer:
     def _open(self, settings: Settings | None, job: dict[str, Any]) -> None:
         self.committed: Manifest | None = None
         try:
-            self.committed = Manifest.load(self.root)
+            self.committed = Manifest.load(self.root, to_change=True)
         except IndexMissing:
             pass
         except IndexDamaged:
@@ -106,24 +104,21 @@ class Writer:
         self._waiting: list[tuple[str, str]] = []  # passages of the segment that have no vector yet
         self._checkpointed = time.monotonic()
         self._changed = self.resumed or self.fresh
+        self._lexical: LexicalWriter | None = None
+        if self.committed and self.manifest.lexical == self.committed.lexical and not self._repair:
+            self._check_lexical(self.committed.lexical.folder)
         with disk_errors(self.root):
-            self._lexical = LexicalWriter(
-                self.root / self.manifest.lexical, self.analyzer, cores(), create=not self.manifest.segments
-            )
             self._sweep()
-            if self.resumed:
-                self._lexical.delete_between(self.manifest.next_number)
-            elif not self.fresh:
-                self._clean_lexical()
 
     def _starting_point(self, settings: Settings | None, job: dict[str, Any]) -> tuple[Manifest, bool]:
         old = self.committed
         if job:
             with contextlib.suppress(IndexMissing, IndexDamaged):
-                unfinished = Manifest.load(self.root, IN_PROGRESS)
+                unfinished = Manifest.load(self.root, IN_PROGRESS, to_change=True)
                 same = unfinished.generation == (old.generation if old else 0)
                 if unfinished.job == job and same and settings in (None, unfinished.settings):
                     Corpus(self.root, unfinished)  # damaged work is not taken up
+                    lexical_count(self.root / unfinished.lexical.folder)
                     return unfinished, True
         (self.root / IN_PROGRESS).unlink(missing_ok=True)
         if old and not self.fresh:
@@ -137,9 +132,33 @@ class Writer:
             )
         return new, False
 
-    def _new_lexical(self) -> str:
-        """A name for a lexical index that no other has, dead ones included."""
-        return next(name for n in itertools.count() if not (self.root / (name := f"lexical-{n:06d}")).exists())
+    def _new_lexical(self) -> LexicalEntry:
+        """A place for a lexical index that no other has, dead ones included."""
+        number = int(self.committed.lexical.folder.removeprefix("lexical-")) + 1 if self.committed else 0
+        while (self.root / f"lexical-{number:06d}").exists():
+            number += 1
+        return LexicalEntry(f"lexical-{number:06d}")
+
+    def _writing_lexical(self) -> LexicalWriter:
+        """The lexical index of this writer, opened when something is to be written into it."""
+        if self._lexical is None:
+            base = None
+            if self.committed and self.manifest.lexical == self.committed.lexical:
+                base = self.root / self.committed.lexical.folder
+                self.manifest = self.manifest.with_changes(lexical=self._new_lexical())
+            folder = self.root / self.manifest.lexical.folder
+            self._lexical = LexicalWriter(folder, self.analyzer, cores(), base)
+            if lexical_count(folder) > len(self.corpus):  # a writer died before it noted what it had added
+                self._lexical.delete_between(self.manifest.next_number)
+        return self._lexical
+
+    def _check_lexical(self, folder: str) -> None:
+        known = lexical_count(self.root / folder)
+        if known < len(self.corpus):
+            raise IndexDamaged(
+                f"{self.root / folder} knows {known} of {len(self.corpus)} passages. Make it again with `mundap verify "
+                "--repair`, or build again with `mundap index --fresh`."
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +169,8 @@ class Writer:
         try:
             if self._segment is not None:
                 self._segment.abandon()
-            self._lexical.close()
+            if self._lexical is not None:
+                self._lexical.close()
         finally:
             self._lock.release()
 
@@ -169,10 +189,10 @@ class Writer:
         self._segment.begin_source(state)
         self._source = state.source
 
-    def end_source(self, documents: int, skipped: int, done: bool) -> None:
+    def end_source(self, documents: int, skipped: int, done: bool, digest: bytes = b"") -> None:
         """Say how many documents of the source have been read, how many were no good, and whether that was all."""
         if self._segment is not None:
-            self._segment.end_source(documents, skipped, done)
+            self._segment.end_source(documents, skipped, done, digest)
 
     def taken(self, names: Sequence[str]) -> list[str | None]:
         """For each document id the source that has it already, or None."""
@@ -192,23 +212,25 @@ class Writer:
             result[position] = result[position] or self._segment_ids.get(hashed)
         return result
 
-    def add(self, document: Document, spans: Iterable[tuple[int, int]]) -> int:
-        """Add a document with its passages; returns how many there are."""
+    def add(self, document: Document, spans: Sequence[tuple[int, int]], languages: Sequence[str] = ()) -> int:
+        """Add a document with its passages and their languages, if known; returns how many there are."""
         if self._segment is None:
             raise ValueError("begin_source comes first")
         number = self._segment.first + len(self._segment)
         key = key_hash("id", document.id)
         self._segment_ids[key] = self._source
-        texts = self._segment.add(document, spans, key)
-        for text in texts:
-            self._lexical.add(number, document.title, text)
+        languages = languages or [""] * len(spans)
+        passages = self._segment.add(document, spans, languages, key)
+        lexical = self._writing_lexical()
+        for (title, text), language in zip(passages, languages, strict=True):
+            lexical.add(number, title, text, language)
             number += 1
         if self.encoder is not None:
-            self._waiting += [(document.title, text) for text in texts]
+            self._waiting += passages
             while len(self._waiting) >= _ENCODE_AT_ONCE:
                 self._encode(_ENCODE_AT_ONCE)
         self._changed = True
-        return len(texts)
+        return len(passages)
 
     def _encode(self, count: int) -> None:
         if self.encoder is not None and self._segment is not None and self._waiting:
@@ -247,7 +269,8 @@ class Writer:
                     self._encode(_ENCODE_AT_ONCE)
                 if len(self._segment):
                     entry = self._segment.close()
-                    self._lexical.commit()
+                    self._writing_lexical().commit()
+                    sync_folder(self.root)  # the folder of the lexical index may be new
                     self.manifest = self.manifest.with_changes(
                         segments=(*self.manifest.segments, entry), next_number=entry.last + 1
                     )
@@ -268,6 +291,7 @@ class Writer:
             return False
         self.checkpoint()
         with disk_errors(self.root):
+            self._finish_lexical()
             self._refresh_dense()
             self.manifest = self.manifest.with_changes(
                 generation=self._next_generation, job={}, tool=f"mundap {__version__}"
@@ -276,7 +300,6 @@ class Writer:
             (self.root / IN_PROGRESS).unlink(missing_ok=True)
             self.committed = self.manifest
             self._sweep()
-            self._clean_lexical()
         self._changed = False
         return True
 
@@ -292,15 +315,23 @@ class Writer:
             for group in groups:
                 if len(group) > 1 or not all(self.corpus.living(segment).all() for segment in group):
                     self._merge(group)
-            self.manifest = self.manifest.with_changes(dense=None, lexical=self._new_lexical())
             self._reopen()
-            # Tantivy counts deleted passages in its document frequencies; only writing it anew rids it of them.
-            self._lexical.close()
-            folder = self.root / self.manifest.lexical
-            self._lexical = LexicalWriter(folder, self.analyzer, cores(), create=True)
+            self.rebuild()
+
+    def rebuild(self) -> None:
+        """Make the lexical index and the approximate one again, from the passages and their vectors.
+
+        Tantivy counts deleted passages in its document frequencies; only writing it anew rids it of them.
+        """
+        with disk_errors(self.root):
+            if self._lexical is not None:
+                self._lexical.close()
+                self._lexical = None
+            self.manifest = self.manifest.with_changes(dense=None, lexical=self._new_lexical())
+            lexical = self._writing_lexical()
             for number, passage in self.corpus.passages():
-                self._lexical.add(number, passage.title, passage.text)
-            self._lexical.commit()
+                lexical.add(number, passage.title, passage.text, passage.metadata.get("language", ""))
+            lexical.commit()
         self._changed = True
 
     def _merge_tail(self) -> None:
@@ -374,69 +405,38 @@ class Writer:
     def _reopen(self) -> None:
         self.corpus = Corpus(self.root, self.manifest)
 
-    def _clean_lexical(self) -> None:
-        """Take out of the lexical index what is not listed: deleted passages, and leftovers of a dead writer.
+    def _finish_lexical(self) -> None:
+        """Make the lexical index know exactly the living passages, and list its files."""
+        lexical = self._writing_lexical()
+        lexical.commit()
+        if lexical_count(lexical.folder) != len(self.corpus):
+            self._delete_unlisted(lexical)
+            lexical.commit()
+        self._lexical = None
+        files = lexical.finish()
+        self._check_lexical(lexical.folder.name)
+        known = {Path(entry.path).name: entry for entry in self.committed.lexical.files} if self.committed else {}
+        entries = []
+        for path in files:
+            before = known.get(path.name)
+            if before and path.suffix != ".json" and path.stat().st_size == before.bytes:  # a link: it never changes
+                entries.append(replace(before, path=path.relative_to(self.root).as_posix()))
+            else:
+                entries.append(self._entry(path))
+        self.manifest = self.manifest.with_changes(lexical=LexicalEntry(lexical.folder.name, tuple(entries)))
 
-        Only done when the manifest is the committed one: nobody needs them, and a crash here is harmless.
-        """
-        folder = self.root / self.manifest.lexical
-        known = len(Lexical(folder, self.analyzer))
-        if known < len(self.corpus):
-            raise IndexDamaged(
-                f"{folder} knows {known} of {len(self.corpus)} passages. Build again with `mundap index --fresh`."
-            )
-        if known == len(self.corpus):
-            return
+    def _delete_unlisted(self, lexical: LexicalWriter) -> None:
+        """Take out of the lexical index what is deleted, or was compacted away."""
         expected = 0
         for segment in self.corpus.segments:
             numbers = segment.numbers().astype(np.int64)
             for gap in np.flatnonzero(np.diff(numbers, prepend=expected - 1) > 1):
-                self._lexical.delete_between(int(numbers[gap - 1]) + 1 if gap else expected, int(numbers[gap]) - 1)
+                lexical.delete_between(int(numbers[gap - 1]) + 1 if gap else expected, int(numbers[gap]) - 1)
             expected = int(numbers[-1]) + 1
-        self._lexical.delete_between(expected)
-        self._lexical.delete(self.corpus.deleted.tolist())
-        self._lexical.commit()
+        lexical.delete_between(expected)
+        lexical.delete(self.corpus.deleted.tolist())
 
     def _sweep(self) -> None:
         """Remove files that neither the committed state nor the work in progress lists."""
-        files: set[str] = set()
-        lexical: set[str] = set()
-        segments = {self._segment.name} if self._segment is not None else set()
-        for manifest in (self.committed, self.manifest):
-            if manifest is not None:
-                files |= {entry.path for entry in manifest.files()}
-                segments |= {entry.name for entry in manifest.segments}
-                lexical.add(manifest.lexical)
-        for path in self.root.iterdir():
-            if _OUR_FILE.fullmatch(path.name) and path.name not in files:
-                path.unlink()
-            elif _OUR_LEXICAL.fullmatch(path.name) and path.name not in lexical:
-                shutil.rmtree(path, ignore_errors=True)
-        for folder in (self.root / "segments").glob("*"):
-            if _OUR_SEGMENT.fullmatch(folder.name) and folder.name not in segments:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _refuse_foreign(root: Path) -> None:
-    """Never take over a folder that holds something else."""
-    if root.exists() and not root.is_dir():
-        raise UsageError(f"{root} is a file. Choose a folder for the index.")
-    if not root.is_dir() or any((root / name).exists() and _is_manifest(root / name) for name in _MANIFESTS):
-        return
-    known = ("lock", "segments", *_MANIFESTS)
-    foreign = [
-        path
-        for path in root.iterdir()
-        if path.name not in known and not _OUR_FILE.fullmatch(path.name) and not _OUR_LEXICAL.fullmatch(path.name)
-    ]
-    foreign += [path for path in (root / "segments").glob("*") if not _OUR_SEGMENT.fullmatch(path.name)]
-    if foreign:
-        raise UsageError(f"{root} is not empty and is not an index ({foreign[0].name}). Choose another folder with -o.")
-
-
-def _is_manifest(path: Path) -> bool:
-    """Whether a file called a manifest is one of ours: whole or not, of this format or another."""
-    try:
-        return b'"format"' in path.read_bytes()[:64]
-    except OSError:
-        return False
+        states = [manifest for manifest in (self.committed, self.manifest) if manifest is not None]
+        sweep(self.root, states, self._segment.name if self._segment is not None else "")

@@ -1,1 +1,1 @@
-"""Models at run time (tokenizers and onnxruntime, no torch), and how others' checkpoints become ours."""
+"""What encoder and reader share: the model folder, the ONNX session, weights and graphs."""

@@ -1,20 +1,28 @@
-"""A model folder: `config.json`, `tokenizer.json`, `encoder.int8.onnx` and, optionally, `encoder.fp32.onnx`.
+"""A model folder: `config.json`, `tokenizer.json` and ONNX graphs, in int8, fp32 or both.
 
-A model with two towers has `question.int8.onnx` as well, for questions.
-
-The graph takes the token ids of one text and gives its vector: pooling and normalisation are inside.
+An encoder has `encoder.int8.onnx`, which takes the token ids of one text and gives its vector: pooling and
+normalisation are inside. If it has two towers, `question.int8.onnx` is the one for questions. A reader has
+`reader.int8.onnx`.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from mundap.disk import checksum, write_atomic
-from mundap.errors import ModelError
+from mundap.disk import checksum, disk_errors, write_atomic
+from mundap.errors import ModelError, MundapError
+from mundap.text.scripts import is_foreign
 
 DEFAULT = "retriever"
 """The name of the encoder that ships with the package."""
@@ -22,21 +30,30 @@ DEFAULT = "retriever"
 READER = "reader"
 """The name of the reader that ships with the package."""
 
+MULTILINGUAL = "retriever-multilingual"
+"""The name of the encoder of the multilingual models, a package of their own."""
+
+MULTILINGUAL_READER = "reader-multilingual"
+"""The name of their reader."""
+
+GROUP = "mundap.models"
+"""The entry points by which packages of models are found: each names a package with model folders in it."""
+
 _SHIPPED = Path(__file__).parent.parent / "weights"
 Precision = Literal["int8", "fp32"]
 
 
-class _From(NamedTuple):
+class _Bounds(NamedTuple):
     """The bounds of a number in a config."""
 
     least: float
     most: float = math.inf
 
 
-_Count = Annotated[int, _From(1)]
-_Tokens = Annotated[int, _From(0)]
-_Window = Annotated[int, _From(8)]  # special tokens, and a few of question and text
-_Share = Annotated[float, _From(0, 1)]
+_Count = Annotated[int, _Bounds(1, 1_000_000)]  # far beyond any model, and nothing that breaks a library
+_Tokens = Annotated[int, _Bounds(0, 1_000_000)]
+_Window = Annotated[int, _Bounds(8, 1_000_000)]  # special tokens, and a few of question and text
+_Share = Annotated[float, _Bounds(0, 1)]
 _NOT_VECTORS = ("fusion_weight", "foreign_weight", "scripts", "source", "license")  # may change without harm
 
 
@@ -46,17 +63,17 @@ class EncoderConfig:
 
     Attributes:
         name: What it is called in messages and in `mundap info`.
-        dimension: The length of a vector.
+        dimension: The length of a vector. With `l2` it is one more than the network's, see `encoder/similarity.py`.
         max_length: The most tokens of a text; the rest is cut off, the last token stays the separator.
         pooling: `cls` or `mean` (for people: the graph has it inside).
         normalized: Whether vectors have length one.
-        similarity: What the model was trained for; scores are inner products in any case.
+        similarity: `dot`, `cosine` or `l2`: what the model was trained for. Scores are inner products in any case.
         question_prompt: Put before every question.
         passage_prompt: Put before every passage.
         title: `pair` encodes title and text as two segments, `prefix` puts the title before the text.
         fusion_weight: The share of the dense score in a hybrid ranking, fitted on dev data.
-        scripts: The writing the model was trained on; empty if it knows all.
-        foreign_weight: The share for questions in any other writing, of which it understands little.
+        scripts: The script the model was trained on; empty if it knows all.
+        foreign_weight: The share for questions in any other script, of which it understands little.
         source: Where the weights come from.
         license: Of the weights.
         sha256: Of each file, checked when it is loaded.
@@ -67,7 +84,7 @@ class EncoderConfig:
     max_length: _Window = 256
     pooling: str = "mean"
     normalized: bool = True
-    similarity: str = "cosine"
+    similarity: Literal["dot", "cosine", "l2"] = "cosine"
     question_prompt: str = ""
     passage_prompt: str = ""
     title: Literal["pair", "prefix"] = "pair"
@@ -79,19 +96,27 @@ class EncoderConfig:
     sha256: dict[str, str] = field(default_factory=dict)
 
     @property
+    def network_dimension(self) -> int:
+        """The length of the vectors that the network gives."""
+        return self.dimension - 1 if self.similarity == "l2" else self.dimension
+
+    @property
     def fingerprint(self) -> str:
         """A short name for exactly this model: an index accepts vectors of no other."""
         facts = {key: value for key, value in asdict(self).items() if key not in _NOT_VECTORS}
+        facts["sha256"].pop("config.json", None)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
     def weight_for(self, question: str) -> float:
         """The dense share of a hybrid ranking for this question."""
-        return self.foreign_weight if is_foreign(question, self.scripts) else self.fusion_weight
+        if is_foreign(question, self.scripts):
+            return self.foreign_weight
+        return self.fusion_weight
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read a folder's config; a ModelError if it is missing or broken."""
-        return _load(cls, folder, "encoder")
+        return _load(cls, folder)
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
@@ -107,18 +132,18 @@ class ReaderConfig:
         kind: Tells a reader's folder from an encoder's.
         layout: `dpr`: [CLS] question [SEP] title [SEP] text. `pair`: question and text as a plain extractive-QA model
             was trained on them, without title.
-        selection: `head`: the graph says how well the passage fits. `null`: the best span against "no span" does.
+        selection: `head`: the graph scores the passage. `null`: the best span's margin over "no span" is its score.
         max_length: The most tokens of a window.
         question_length: The most tokens of a question.
         stride: Tokens that neighbouring windows of a long passage share.
-        longest: The most tokens of an answer.
-        spans: Whether it can find answers; a reader that was trained on ranking alone only puts passages in order.
+        max_answer_length: The most tokens of an answer.
+        spans: Whether it finds answers; a reader trained on ranking alone only reranks passages.
         ranking: How spans of different passages are compared, see `mundap.reader.answers`.
-        retrieval_weight: How much the retrieval score counts in that.
-        confidence: Of the logistic curve from scores to confidence: `bias` and a weight for each score.
+        retrieval_weight: The weight of the retrieval score in that.
+        confidence: The logistic regression from scores to confidence: `bias` and a weight for each score.
         threshold: The least confidence of an answer, fitted on dev data.
-        enough: From this confidence on, the first few passages are enough and the rest is not read; 0 reads all.
-        scripts: The writing the model was trained on; empty if it knows all.
+        early_stop: If the first few passages give an answer with this confidence, the rest are not read; 0 reads all.
+        scripts: The script the model was trained on; empty if it knows all.
         source: Where the weights come from.
         license: Of the weights.
         sha256: Of each file, checked when it is loaded.
@@ -131,13 +156,13 @@ class ReaderConfig:
     max_length: _Window = 350
     question_length: _Count = 64
     stride: _Tokens = 96
-    longest: _Count = 30
+    max_answer_length: _Count = 30
     spans: bool = True
     ranking: Literal["selection", "product"] = "product"
     retrieval_weight: float = 0.0
     confidence: dict[str, float] = field(default_factory=dict)
     threshold: _Share = 0.0
-    enough: _Share = 0.0
+    early_stop: _Share = 0.0
     scripts: Literal["", "latin"] = ""
     source: str = ""
     license: str = ""
@@ -146,77 +171,110 @@ class ReaderConfig:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read a folder's config; a ModelError if it is missing or broken."""
-        return _load(cls, folder, "reader")
+        return _load(cls, folder)
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
         _save(self, folder)
 
 
-def is_foreign(question: str, scripts: str) -> bool:
-    """Whether most of a question is in a writing that a model does not know."""
-    if scripts != "latin":
-        return False
-    letters = [letter for letter in question if letter.isalpha()]
-    return 2 * sum(letter > "\u024f" for letter in letters) > len(letters)
-
-
-_NAMES: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+_TYPE_NAMES: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
 C = TypeVar("C", bound=EncoderConfig | ReaderConfig)
 
 
-def _load(kind: type[C], folder: Path, wanted: str) -> C:
+def _load(config: type[C], folder: Path) -> C:
     path = folder / "config.json"
     try:
         facts = json.loads(path.read_text("utf-8"))
-        found = facts.get("kind", "encoder")
-        if found != wanted:
-            article = {"encoder": "an encoder", "reader": "a reader"}
-            raise ModelError(f"{folder} is {article.get(found, found)}: give the folder of {article[wanted]}")
-        known = get_type_hints(kind, include_extras=True)
-        for key, form in known.items():
-            if key in facts and (wrong := _wrong(facts[key], form)):
-                given = json.dumps(facts[key])
-                raise ModelError(
-                    f"{path}: {key} is {given}, and must be {wrong}. Correct it, or export the model again."
-                )
-        return kind(**{key: value for key, value in facts.items() if key in known})
+        _check_kind(config, facts.get("kind", "encoder"), folder)
+        _check_digest(facts, path)
+        return config(**_checked(facts, config, path))
     except FileNotFoundError:
-        default = {"encoder": f"--model {DEFAULT}", "reader": f"--reader {READER}"}[wanted]
+        default = READER if config is ReaderConfig else DEFAULT
         raise ModelError(
-            f"no model in {folder} (there is no config.json). Use the built-in one ({default}), or make "
-            "a folder from a Hugging Face checkpoint with: mundap models export CHECKPOINT -o FOLDER"
+            f"no model in {folder} (there is no config.json). Use the built-in one, which is called {default}, or make "
+            "a folder from a Hugging Face checkpoint with `mundap models export`."
         ) from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path} is not a model's config ({error}). Export the model again.") from error
 
 
-def _wrong(value: Any, form: Any) -> str:
+def _check_kind(config: type[C], found: str, folder: Path) -> None:
+    wanted = "reader" if config is ReaderConfig else "encoder"
+    if found != wanted:
+        articles = {"encoder": "an encoder", "reader": "a reader"}
+        raise ModelError(f"{folder} is {articles.get(found, found)}: give the folder of {articles[wanted]}")
+
+
+def _check_digest(facts: dict[str, Any], path: Path) -> None:
+    """A config that carries its own checksum must have it; the checksum is taken out."""
+    facts["sha256"] = dict(facts.get("sha256", {}))
+    expected = facts["sha256"].pop(path.name, None)
+    if expected is not None and expected != _digest(facts):
+        raise ModelError(
+            f"{path} is damaged, or was edited: its checksum is not its own. Export the model again; if you edited "
+            f'it on purpose, take "{path.name}" out of its "sha256".'
+        )
+
+
+def _checked(facts: Mapping[str, Any], config: type[C], path: Path) -> dict[str, Any]:
+    """The fields of a config, each of the right type; an unknown key may be a known one, damaged."""
+    known = get_type_hints(config, include_extras=True)
+    for key in facts:
+        if key not in known and key != "kind":
+            raise ModelError(
+                f"{path}: nothing is known of {key[:50]!r}. The file is damaged, or a newer mundap wrote it: "
+                "export the model again, or upgrade."
+            )
+    fields = {}
+    for key, kind in known.items():
+        if key not in facts:
+            continue
+        if expected := _expected(facts[key], kind):
+            given = json.dumps(facts[key])
+            raise ModelError(
+                f"{path}: {key} is {given}, and must be {expected}. Correct it, or export the model again."
+            )
+        fields[key] = facts[key]
+    return fields
+
+
+def _expected(value: Any, kind: Any) -> str:
     """What a value must be to have the type of its field; empty if it has it."""
-    kind, inside = get_origin(form), get_args(form)
-    if kind is Literal:
-        return "" if value in inside else "one of " + ", ".join(map(json.dumps, inside))
-    if kind is Annotated:
-        bounds = inside[1]
-        upper = f" and at most {bounds.most:g}" if bounds.most < math.inf else ""
-        right = not _wrong(value, inside[0]) and bounds.least <= value <= bounds.most
-        return "" if right else f"{_NAMES[inside[0]]} of at least {bounds.least:g}{upper}"
-    if kind is dict:
-        right = isinstance(value, dict) and not any(_wrong(one, inside[1]) for one in value.values())
-        return "" if right else f"an object, every value {_NAMES[inside[1]]}"
-    wanted = (int, float) if form is float else form
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return "" if value in arguments else "one of " + ", ".join(map(json.dumps, arguments))
+    if origin is Annotated:
+        return _expected_number(value, *arguments)
+    if origin is dict:
+        if isinstance(value, dict) and not any(_expected(one, arguments[1]) for one in value.values()):
+            return ""
+        return f"an object, every value {_TYPE_NAMES[arguments[1]]}"
+    accepted = (int, float) if kind is float else kind
     # True is an int to Python, and NaN is a number to its JSON.
-    right = isinstance(value, wanted) and isinstance(value, bool) == (form is bool)
-    return "" if right and (form is not float or math.isfinite(value)) else _NAMES[form]
+    if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
+        return _TYPE_NAMES[kind]
+    if kind is float and not math.isfinite(value):
+        return _TYPE_NAMES[kind]
+    return ""
 
 
-def check(path: Path, sums: Mapping[str, str]) -> None:
+def _expected_number(value: Any, kind: Any, bounds: _Bounds) -> str:
+    if not _expected(value, kind) and bounds.least <= value <= bounds.most:
+        return ""
+    least = f"{_TYPE_NAMES[kind]} of at least {bounds.least:g}"
+    if bounds.most < math.inf:
+        return f"{least} and at most {bounds.most:,}"
+    return least
+
+
+def check(path: Path, checksums: Mapping[str, str]) -> None:
     """Make sure that a file of a model is the one that its config was written for.
 
     Raises:
         ModelError: It has changed.
     """
-    expected = sums.get(path.name)
+    expected = checksums.get(path.name)
     if expected and path.is_file() and checksum(path) != expected:
         raise ModelError(
             f"{path} is damaged, or of another model: its checksum is not the one in config.json. Install mundap or "
@@ -225,26 +283,50 @@ def check(path: Path, sums: Mapping[str, str]) -> None:
 
 
 def _save(config: EncoderConfig | ReaderConfig, folder: Path) -> None:
-    text = json.dumps(asdict(config), ensure_ascii=False, indent=2)
+    facts = asdict(config)
+    facts["sha256"] = {**facts["sha256"], "config.json": _digest(facts)}
+    text = json.dumps(facts, ensure_ascii=False, indent=2)
     write_atomic(folder / "config.json", (text + "\n").encode())
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    """The SHA-256 of a config's values, however they are written down."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def shipped() -> list[str]:
     """Names of the models that come with the package."""
-    return sorted(path.parent.name for path in _SHIPPED.glob("*/config.json"))
+    return sorted(_model_folders(_SHIPPED))
+
+
+@cache
+def installed() -> dict[str, Path]:
+    """The folders of all models that are installed, ours and those of model packages, by name."""
+    found = {}
+    for point in entry_points(group=GROUP):
+        package = find_spec(point.module)
+        for place in (package.submodule_search_locations or ()) if package else ():
+            found.update(_model_folders(Path(place)))
+    return {**found, **_model_folders(_SHIPPED)}
+
+
+def _model_folders(place: Path) -> dict[str, Path]:
+    return {path.parent.name: path.parent for path in sorted(place.glob("*/config.json"))}
 
 
 def open_config(folder: Path) -> EncoderConfig | ReaderConfig:
     """The config of a model folder of either kind."""
-    is_reader = any(folder.glob("reader.*.onnx"))
-    return ReaderConfig.load(folder) if is_reader else EncoderConfig.load(folder)
+    if any(folder.glob("reader.*.onnx")):
+        return ReaderConfig.load(folder)
+    return EncoderConfig.load(folder)
 
 
 def find(name: str | Path) -> Path:
-    """The folder of a model given by a shipped name or by its path."""
-    if str(name) in shipped():
-        return _SHIPPED / str(name)
-    return Path(name)
+    """The folder of a model given by the name of an installed one, or by its path."""
+    own = _SHIPPED / str(name)
+    if (own / "config.json").is_file():  # looking for other packages takes a while
+        return own
+    return installed().get(str(name), Path(name))
 
 
 def weights(folder: Path, precision: Precision | None = None, part: str = "encoder") -> Path:
@@ -252,9 +334,48 @@ def weights(folder: Path, precision: Precision | None = None, part: str = "encod
 
     Questions have a network of their own (`part` is then `question`) only if the model has two towers.
     """
-    for wanted in [precision] if precision else ["int8", "fp32"]:
-        for name in (part, "encoder") if part == "question" else (part,):
-            path = folder / f"{name}.{wanted}.onnx"
-            if path.is_file():
-                return path
-    raise ModelError(f"{folder} has no {precision or part} weights. Export the model again.")
+    precisions = [precision] if precision else ["int8", "fp32"]
+    parts = ["question", "encoder"] if part == "question" else [part]
+    for wanted, name in product(precisions, parts):
+        path = folder / f"{name}.{wanted}.onnx"
+        if path.is_file():
+            return path
+    raise ModelError(f"{folder} has no {precision or parts[-1]} weights. Export the model again.")
+
+
+def refuse_full(out: Path) -> None:
+    """Refuse to write over anything. Called before a checkpoint is read, which takes long."""
+    if out.exists() and any(out.iterdir()):
+        raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to write a model into; it appears at `out` when the block ends without an error."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
+        made = Path(scratch) / "model"
+        made.mkdir()
+        yield made
+        if out.exists():
+            out.rmdir()
+        shutil.move(made, out)
+
+
+@contextmanager
+def replacing_model(folder: Path) -> Iterator[Path]:
+    """A place to write a checkpoint to, which then replaces the folder. Only a model is replaced."""
+    if folder.exists() and any(folder.iterdir()) and not _holds_model(folder):
+        raise MundapError(f"{folder} is not empty, and no model. Choose another folder.")
+    with disk_errors(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".model-") as scratch:
+            made = Path(scratch) / "model"
+            yield made
+            if folder.exists():
+                shutil.rmtree(folder)
+            made.rename(folder)
+
+
+def _holds_model(folder: Path) -> bool:
+    return (folder / "config.json").exists() or (folder / "question").exists()

@@ -25,13 +25,13 @@ class Workers:
 
     Args:
         threads: How many there are; by default one a core.
-        sums: The SHA-256 of files by name: weights that have another are refused.
+        checksums: The SHA-256 of files by name: weights that have another are refused.
     """
 
-    def __init__(self, threads: int | None = None, sums: Mapping[str, str] | None = None) -> None:
+    def __init__(self, threads: int | None = None, checksums: Mapping[str, str] | None = None) -> None:
         self.threads = threads or cores()
         self._local = threading.local()
-        self._sums = sums or {}
+        self._checksums = checksums or {}
         self._checked: set[Path] = set()
         self._checking = threading.Lock()
 
@@ -45,26 +45,37 @@ class Workers:
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.threads, "models")
 
-    def run(self, weights: Path, inputs: dict[str, Any]) -> list[Any]:
-        """What the graph gives for one text. Inputs that it does not have (not all know token types) are left out."""
+    def run_each(self, weights: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+        """The outputs of the graph for each text, in order, on all threads."""
+        return self.each(lambda inputs: self.run(weights, inputs), rows)
+
+    def run(self, weights: Path, inputs: Mapping[str, Any]) -> list[Any]:
+        """The outputs of the graph for one text. Inputs that it does not have (not all know token types) are left out.
+
+        Raises:
+            ModelError: The weights are damaged, or do not take these inputs.
+        """
+        session, names = self._session(weights)
         try:
-            session, names = self._session(weights)
             return list(session.run(None, {name: inputs[name] for name in names}))
-        except ModelError:
-            raise
         except Exception as error:  # onnxruntime's classes are not public
             raise ModelError(f"{weights} fails ({error}). Export the model again.") from error
 
-    def _session(self, weights: Path) -> Any:
+    def _session(self, weights: Path) -> tuple[Any, list[str]]:
         sessions = self._local.__dict__.setdefault("sessions", {})
         if weights not in sessions:
-            with self._checking:  # once, and not by every thread
-                if weights not in self._checked:
-                    check(weights, self._sums)
-                    self._checked.add(weights)
+            self._check_once(weights)
             session = _open_session(weights)
             sessions[weights] = session, [one.name for one in session.get_inputs()]
-        return sessions[weights]
+        found: tuple[Any, list[str]] = sessions[weights]
+        return found
+
+    def _check_once(self, weights: Path) -> None:
+        """Compare the checksum of weights; once, and not in every thread."""
+        with self._checking:
+            if weights not in self._checked:
+                check(weights, self._checksums)
+                self._checked.add(weights)
 
 
 def _open_session(path: Path) -> Any:
@@ -80,9 +91,9 @@ def _open_session(path: Path) -> Any:
         raise ModelError(f"{path} is not a usable ONNX file. Export the model again. ({error})") from error
 
 
-def open_tokenizer(path: Path, sums: Mapping[str, str] | None = None) -> Any:
-    """A tokenizer without padding or truncation of its own; a ModelError if its SHA-256 is not the one in `sums`."""
-    check(path, sums or {})
+def open_tokenizer(path: Path, checksums: Mapping[str, str] | None = None) -> Any:
+    """A tokenizer without padding or truncation of its own; a ModelError if its SHA-256 is not the one given."""
+    check(path, checksums or {})
     # Our threads are the parallelism; tokenizers' own would only add overhead to batches this small.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer

@@ -1,1 +1,1 @@
-"""From passages to an answer: candidate spans, the choice among them, and how sure it is."""
+"""What reads passages: at run time, as torch sees it, and the choice among the answers it finds."""

@@ -3,25 +3,29 @@
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mundap.models.folder import ReaderConfig
-from mundap.models.reader import Scored
+from mundap.reader.runtime import Scored
 from mundap.reader.spans import candidates, softmax
 from mundap.text.scripts import has_hangul, has_unspaced
+from mundap.text.trim import trim_answer
 
 AMONG = 10
 """So many of the passages found say how far one of them stands out."""
 
 _PER_PASSAGE = 5  # spans of a passage that take part
+_TRIMMED = 3  # answers, the best ones, that are freed of Korean particles
+_MOST_ODDS = 6.0  # beyond this a share says nothing more
+_SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3})[.!?](?=\s+[A-Z])|[。！？]|\n\s*\n|\s\|\s")
+_LEADING = re.compile(r"[\s|,;:…·•]+|[*–—-]\s+")
+_TRAILING = "|,;:…·•–—"
+_PAIRS = (("(", ")"), ("[", "]"), ("“", "”"), ("«", "»"), ("「", "」"), ('"', '"'))
 _AROUND = " \t\r\n\"'`.,;:!?…()[]{}<>“”‘’«»「」『』《》〈〉、。"
 _ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
-
-FEATURES = ("selection", "margin", "retrieval")
-"""What confidence is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,10 @@ class Candidate:
         score: What candidates are ranked by: a logarithm, higher is better.
         selection: The probability of the passage among those read.
         span: The probability of the span in its passage.
-        features: What confidence is computed from: the passage's raw selection score, how much likelier the span is
-            than none (a logarithm), and how far the passage stands out among the first that were found, in standard
-            deviations; not a number where too few were found to tell.
+        features: What confidence is computed from, in the order of `FEATURES`: the passage's raw selection score; how
+            much likelier the span is than none (a logarithm); the answer's share among all answers, with what other
+            passages say for it, as log odds; and how far the passage stands out among the first that were found, in
+            standard deviations, not a number where too few were found to tell.
         support: Passages with the same answer.
     """
 
@@ -47,7 +52,7 @@ class Candidate:
     score: float
     selection: float
     span: float
-    features: tuple[float, float, float]
+    features: tuple[float, float, float, float]
     support: int = 1
 
 
@@ -80,13 +85,33 @@ def rank(
         for start, end, span, margin in spans[number]:
             score = math.log(chosen[place] + 1e-30) + math.log(span + 1e-30)
             score += config.retrieval_weight * better[place]
-            features = (float(logits[place]), margin, float(better[place]) if known else math.nan)
+            features = (float(logits[place]), margin, 0.0, float(better[place]) if known else math.nan)
             listed.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
     if config.ranking == "selection":
         listed.sort(key=lambda one: (-one.features[0], one.passage, -one.span))
     else:
         listed.sort(key=lambda one: -one.score)
-    return _merged(texts, listed, add_up=config.ranking == "product")
+    found = _with_shares(_merged(texts, listed, add_up=config.ranking == "product"))
+    return [_without_particle(texts[one.passage], one) for one in found[:_TRIMMED]] + found[_TRIMMED:]
+
+
+def _without_particle(text: str, one: Candidate) -> Candidate:
+    """A Korean answer ends before its particle. Telling morphemes apart takes milliseconds, so only the best get it."""
+    if not has_hangul(text[one.start : one.end]):
+        return one
+    start, end = trim_answer(text, one.start, one.end)
+    return replace(one, start=start, end=end)
+
+
+def _with_shares(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates with the log odds of each among all."""
+    shares = softmax(np.array([one.score for one in found]))
+    odds = np.clip(np.log(shares + 1e-9) - np.log1p(1e-9 - shares), -_MOST_ODDS, _MOST_ODDS)
+    shared = []
+    for one, value in zip(found, odds, strict=True):
+        selection_score, margin, _, retrieval = one.features
+        shared.append(replace(one, features=(selection_score, margin, float(value), retrieval)))
+    return shared
 
 
 def _standing_out(retrieval: Sequence[float]) -> np.ndarray:
@@ -107,10 +132,10 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
             continue
         reach = window.first + len(window.offsets)
         starts, ends = softmax(scored.starts)[:reach], softmax(scored.ends)[:reach]
-        for span in candidates(starts, ends, window.first, config.longest)[: 2 * _PER_PASSAGE]:
+        for span in candidates(starts, ends, window.first, config.max_answer_length)[: 2 * _PER_PASSAGE]:
             begin = int(window.offsets[window.position(span.start), 0])
             stop = int(window.offsets[window.position(span.end), 1])
-            begin, stop = _whole_words(text, begin, stop)
+            begin, stop = _clean(text, *_whole_words(text, begin, stop))
             margin = float(scored.starts[span.start] + scored.ends[span.end] - scored.starts[0] - scored.ends[0])
             known = found.get((begin, stop))
             if _key(text[begin:stop]) and (known is None or span.score > known[0]):
@@ -132,13 +157,39 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
+def _clean(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span without what no answer has at its edges, and within one sentence.
+
+    Where a span runs over the end of a sentence, the part before that is the answer: "three connections. The value
+    must be less" is "three connections". Table bars, list marks and commas at the edges go, as do a bracket or a
+    quotation mark without its partner.
+    """
+    for stop in _SENTENCE_END.finditer(text, start, end):
+        if stop.end() < end:
+            end = stop.start()
+            break
+    if left := _LEADING.match(text, start, end):
+        start = left.end()
+    while end > start and (text[end - 1].isspace() or text[end - 1] in _TRAILING):
+        end -= 1
+    for opening, closing in _PAIRS:
+        inside = text[start:end]
+        if inside.startswith(opening) and closing not in inside[1:]:
+            start += 1
+        elif inside.endswith(closing) and opening not in inside[:-1]:
+            end -= 1
+    return start, end
+
+
 def _joined(left: str, right: str) -> bool:
+    if not (left.isalnum() and right.isalnum()):
+        return False
     both = left + right
-    return left.isalnum() and right.isalnum() and not has_hangul(both) and not has_unspaced(both)
+    return both.isascii() or not (has_hangul(both) or has_unspaced(both))
 
 
 def selection(text: str, windows: Sequence[Scored], config: ReaderConfig) -> float:
-    """How well a passage fits: as well as its best window."""
+    """The selection score of a passage: that of its best window."""
     return _selection(windows, _spans(text, windows, config) if config.selection == "null" else (), config)
 
 
@@ -180,16 +231,3 @@ def _key(text: str) -> str:
     if bare in ("a", "an", "An", "the", "The") or all(unicodedata.category(letter)[0] in "PZC" for letter in bare):
         return ""
     return _ARTICLE.sub("", bare.casefold())
-
-
-def confidence(features: Sequence[float], curve: Mapping[str, float]) -> float:
-    """From 0 to 1: the logistic curve that was fitted on held-back data, or a plain one where none was.
-
-    A feature that is not known counts as it typically is.
-    """
-    fitted = curve or {"bias": 0.0, "selection": 0.5, "margin": 0.2}
-    known = (fitted.get("typical", 0.0) if math.isnan(feature) else feature for feature in features)
-    value = fitted.get("bias", 0.0) + sum(
-        fitted.get(name, 0.0) * feature for name, feature in zip(FEATURES, known, strict=True)
-    )
-    return 1 / (1 + math.exp(-max(-60.0, min(60.0, value))))

@@ -16,14 +16,16 @@ class Span(NamedTuple):
     score: float
 
 
-def candidates(starts: np.ndarray, ends: np.ndarray, first: int = 0, longest: int = 30, top: int = TOP) -> list[Span]:
+def candidates(
+    starts: np.ndarray, ends: np.ndarray, first: int = 0, max_length: int = 30, top: int = TOP
+) -> list[Span]:
     """Spans with the product of their probabilities, best first.
 
     Args:
         starts: For each token the probability that the answer starts there.
         ends: That it ends there.
         first: The first token of the text: before it are question and title, where no answer is.
-        longest: The most tokens of an answer.
+        max_length: The most tokens of an answer.
         top: How many starts and ends are paired.
     """
     if first >= len(starts):
@@ -31,9 +33,9 @@ def candidates(starts: np.ndarray, ends: np.ndarray, first: int = 0, longest: in
     begins, stops = (_best(part, first, top) for part in (starts, ends))
     pairs = np.stack(np.meshgrid(begins, stops, indexing="ij"), -1).reshape(-1, 2)
     lengths = pairs[:, 1] - pairs[:, 0] + 1
-    pairs = pairs[(lengths >= 1) & (lengths <= longest)]
+    pairs = pairs[(lengths >= 1) & (lengths <= max_length)]
     if not len(pairs):  # the best ends are all before the best starts, or far behind
-        reach = ends[begins[0] : begins[0] + longest]
+        reach = ends[begins[0] : begins[0] + max_length]
         pairs = np.array([[begins[0], begins[0] + int(np.argmax(reach))]])
     scores = starts[pairs[:, 0]] * ends[pairs[:, 1]]
     order = np.argsort(-scores, kind="stable")

@@ -7,13 +7,15 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from mundap.errors import MundapError
-from mundap.serving import ask, compare, documents, embeddings, status, uploads
+from mundap.serving import ask, compare, documents, embeddings, examples, status, uploads
 from mundap.serving.engine import Engine
 from mundap.serving.guard import Guard
-from mundap.serving.problems import RETRY, failure, status_of
+from mundap.serving.problems import RETRY, Busy, TooMany, TooSlow, failure, status_of
 from mundap.serving.settings import Settings
 from mundap.serving.status import PAGE
 from mundap.version import __version__
+
+_WHY: dict[type[MundapError], str] = {Busy: "busy", TooSlow: "time", TooMany: "rate"}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -36,7 +38,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(MundapError, _failed)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    for room in (ask, documents, uploads, compare, embeddings, status):
+    for room in (ask, documents, examples, uploads, compare, embeddings, status):
         app.include_router(room.router)
     app.mount("/static", StaticFiles(directory=PAGE), "static")
     app.add_middleware(Guard, settings=settings, metrics=engine.metrics)
@@ -46,6 +48,8 @@ def create_app(settings: Settings) -> FastAPI:
 async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, MundapError)
     status = status_of(error)
+    if status in (429, 503):
+        request.state.refused = _WHY.get(type(error), "index")
     message = request.app.state.engine.indexes.public(error)
     return JSONResponse(failure(message, status), status, RETRY if status in (429, 503) else None)
 

@@ -1,8 +1,8 @@
-"""Work in batches: what arrives while one batch runs makes up the next."""
+"""Work in batches: what arrives while one batch runs makes up the next. Clients take turns."""
 
 import asyncio
 import math
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,43 +24,55 @@ class _Waiting:
 class Lane(Generic[T, R]):
     """Threads that take work in batches. Nobody waits for a batch to fill: an idle thread starts at once.
 
+    Every client has a queue of its own, and they are served in turn: one that asks for much waits for itself.
+
     Args:
         name: Of the threads.
         run: The results of some items that have the same key.
         threads: How many batches run at the same time.
         largest: The most items of a batch: it bounds how long the next one waits.
         waiting: The most items that wait.
+        cost: How many ordinary items one with this key is worth; fewer costly ones make up a batch.
     """
 
     def __init__(
-        self, name: str, run: Callable[[Hashable, Sequence[T]], Sequence[R]], threads: int, largest: int, waiting: int
+        self,
+        name: str,
+        run: Callable[[Hashable, Sequence[T]], Sequence[R]],
+        threads: int,
+        largest: int,
+        waiting: int,
+        cost: Callable[[Any], float] = lambda key: 1.0,
     ) -> None:
         self.name = name
         self._run = run
         self._threads = threads
         self._largest = largest
         self._most = waiting
-        self._queue: deque[_Waiting] = deque()
+        self._cost = cost
+        self._queues: OrderedDict[str, deque[_Waiting]] = OrderedDict()  # the client whose turn it is comes first
+        self._waiting = 0
         self._running = 0
         self._pool = ThreadPoolExecutor(threads, name)
         self.batches: Callable[[int], None] = lambda size: None
 
     def __len__(self) -> int:
         """How many items wait."""
-        return len(self._queue)
+        return self._waiting
 
-    async def do(self, key: Hashable, items: Sequence[T], seconds: float) -> list[R]:
+    async def do(self, key: Hashable, items: Sequence[T], seconds: float, client: str = "") -> list[R]:
         """The results of some items, in order.
 
         Raises:
             Busy: Too many are waiting.
             TooSlow: It took longer than that many seconds.
         """
-        if len(self._queue) + len(items) > self._most and (self._queue or len(items) > self._most):
+        if not self._has_room(client, len(items)):
             raise Busy("the server is busy. Try again in a moment.")
         loop = asyncio.get_running_loop()
         mine = [_Waiting(key, item, loop.create_future()) for item in items]
-        self._queue.extend(mine)
+        self._queues.setdefault(client, deque()).extend(mine)
+        self._waiting += len(mine)
         self._start()
         try:
             async with asyncio.timeout(seconds):
@@ -71,6 +83,14 @@ class Lane(Generic[T, R]):
             for one in mine:  # whoever has left is passed over
                 one.result.cancel()
 
+    def _has_room(self, client: str, more: int) -> bool:
+        """Whether so many items of a client may wait: as long as there is room, or it has less than its share."""
+        if self._waiting + more <= self._most or (not self._waiting and more <= self._most):
+            return True
+        clients = len(self._queues) + (client not in self._queues)
+        mine = len(self._queues.get(client, ()))
+        return mine + more <= self._most // clients and clients > 1
+
     def _start(self) -> None:
         while self._running < self._threads and (batch := self._take()):
             self._running += 1
@@ -78,22 +98,37 @@ class Lane(Generic[T, R]):
             asyncio.get_running_loop().create_task(self._finish(batch))
 
     def _take(self) -> list[_Waiting]:
-        """The items that have waited longest and have the same key, but no more than leaves work for other threads."""
-        while self._queue and self._queue[0].result.done():
-            self._queue.popleft()
-        if not self._queue:
+        """Items with the same key: the first of the client whose turn it is, then those of all in turn.
+
+        No more than leaves work for other threads, and no more than costs what the largest batch may.
+        """
+        first = self._next(None)
+        if first is None:
             return []
-        size = min(self._largest, math.ceil(len(self._queue) / (self._threads - self._running)))
-        key = self._queue[0].key
-        batch: list[_Waiting] = []
-        rest: list[_Waiting] = []
-        while self._queue and len(batch) < size:
-            one = self._queue.popleft()
-            if one.result.done():
-                continue
-            (batch if one.key == key else rest).append(one)
-        self._queue.extendleft(reversed(rest))
+        share = math.ceil((self._waiting + 1) / (self._threads - self._running))
+        size = min(int(self._largest / self._cost(first.key)), share)
+        batch = [first]
+        while len(batch) < size and (one := self._next(first.key)) is not None:
+            batch.append(one)
         return batch
+
+    def _next(self, key: Hashable | None) -> _Waiting | None:
+        """The next item in turn, of any key or of this one; its client is then the last in the row."""
+        for client in list(self._queues):
+            queue = self._queues[client]
+            while queue and queue[0].result.done():  # whoever has left is passed over
+                queue.popleft()
+                self._waiting -= 1
+            if not queue:
+                del self._queues[client]
+                continue
+            for position, one in enumerate(queue):
+                if (key is None or one.key == key) and not one.result.done():
+                    del queue[position]
+                    self._waiting -= 1
+                    self._queues.move_to_end(client)
+                    return one
+        return None
 
     async def _finish(self, batch: Sequence[_Waiting]) -> None:
         try:

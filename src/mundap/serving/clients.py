@@ -41,20 +41,19 @@ class Clients:
         self._buckets[client] = max(0.0, left - tokens), now
         return 0.0
 
-    def enter(self, client: str) -> bool:
-        """Note that a request begins; False if too many of the client's are under way."""
+    def enter(self, client: str, weight: int = 1) -> bool:
+        """Note that a request begins, which counts as so many; False if too many of the client's are under way."""
         busy = self._busy.get(client, 0)
-        if self._at_once and busy >= self._at_once:
+        if self._at_once and busy and busy + weight > self._at_once:
             return False
-        self._busy[client] = busy + 1
+        self._busy[client] = busy + weight
         return True
 
-    def leave(self, client: str) -> None:
+    def leave(self, client: str, weight: int = 1) -> None:
         """Note that a request ended."""
-        if self._busy[client] == 1:
+        self._busy[client] -= weight
+        if not self._busy[client]:
             del self._busy[client]
-        else:
-            self._busy[client] -= 1
 
 
 def who(address: str) -> str:

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict
 
 from mundap.disk import json_bytes
 from mundap.errors import MundapError, UsageError
-from mundap.index.index import MODES, Index
+from mundap.index.index import Index
+from mundap.index.modes import MODES, Mode
 from mundap.serving import schema
 from mundap.serving.ask import JSON, ThisEngine, WhichIndex
 from mundap.serving.problems import Busy, TooLarge, failure, status_of
@@ -81,16 +82,17 @@ async def rankings(body: RankingsBody, engine: ThisEngine, index: WhichIndex = N
 def _explained(index: Index, question: str, k: int, depth: int, hits: dict[str, list[dict[str, Any]]]) -> bytes:
     by_id = {mode: {hit["passage"]["id"]: hit for hit in found} for mode, found in hits.items()}
     analyzer = index.analyzer
-    wanted = set(analyzer.question_terms(question))
 
     @cache  # a passage is in several rankings
     def why(title: str, text: str) -> dict[str, Any]:
-        words = {"title": analyzer.matches(title, question), "text": analyzer.matches(text, question)}
+        words: dict[str, list[tuple[int, int]]] = {}
         written: dict[str, str] = {}
-        for part, spans in ((title, words["title"]), (text, words["text"])):
-            for word in (part[start:end] for start, end in spans):
-                for term in wanted.intersection(analyzer.terms(word)):
-                    written.setdefault(term, word)
+        for name, part in (("title", title), ("text", text)):
+            shared = analyzer.shared(part, question)
+            words[name] = [(match.start, match.end) for match in shared]
+            for match in shared:
+                for term in match.terms:
+                    written.setdefault(term, part[match.start : match.end])
         return {"words": words, "shared": list(written.values())}
 
     def row(hit: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +108,9 @@ def _explained(index: Index, question: str, k: int, depth: int, hits: dict[str, 
         }
 
     modes = {mode: [row(hit) for hit in found[:k]] for mode, found in hits.items()}
-    return json_bytes({"query": question, "terms": len(wanted), "depth": depth, "modes": modes})
+    return json_bytes(
+        {"query": question, "terms": len(analyzer.question_terms(question)), "depth": depth, "modes": modes}
+    )
 
 
 @router.post(
@@ -117,7 +121,7 @@ def _explained(index: Index, question: str, k: int, depth: int, hits: dict[str, 
 async def compare(
     engine: ThisEngine,
     questions: Annotated[UploadFile, File(description="Questions with their answers.")],
-    modes: Annotated[list[schema.Mode] | None, Form(description="Two rankings of the index.")] = None,
+    modes: Annotated[list[Mode] | None, Form(description="Two rankings of the index.")] = None,
     runs: Annotated[list[UploadFile] | None, File(description="Or two files of results.")] = None,
     k: Annotated[int, Form(ge=1, le=20, description="Within how many passages a question must be answered.")] = 5,
     index: WhichIndex = None,
@@ -161,9 +165,9 @@ async def _check(file: UploadFile, most: int) -> None:
 def _compared(
     index: Index, folder: Path, files: list[UploadFile], modes: list[Any], k: int, tell: Tell, stopped: Event
 ) -> dict[str, Any]:
-    from mundap import questions
+    from mundap.datasets import queries
     from mundap.evaluation.compare import comparison
-    from mundap.evaluation.retrieval import Task, measure
+    from mundap.evaluation.retrieval import RetrievalTask, measure
 
     paths = [str(folder / name) for name in ("questions", "first", "second")[: len(files)]]
     for path, file in zip(paths, files, strict=True):
@@ -183,13 +187,15 @@ def _compared(
             yield item
 
     try:
-        asked, _ = questions.read_all(paths[0])
+        asked, _ = queries.read_all(paths[0])
         if len(asked) > MAX_QUESTIONS:
             raise UsageError(f"{len(asked):,} questions; the limit is {MAX_QUESTIONS:,}")
-        match = questions.choose_match(paths[0])
+        match = queries.choose_match(paths[0])
         if match == "regex":  # a pattern can be made to take for ever
             raise UsageError("the answers are regular expressions. Use the command `mundap evaluate retrieval`.")
-        task = Task(index, paths[0], modes=tuple(modes), runs=tuple(paths[1:]), cuts=cuts, match=match, gold=False)
+        task = RetrievalTask(
+            index, paths[0], modes=tuple(modes), runs=tuple(paths[1:]), cuts=cuts, match=match, gold=False
+        )
         measured = measure(task, counted)
         tell({"stage": "significance", "done": 0, "total": 0})
         found = comparison(measured.systems, cuts, k, measured.differences)

@@ -22,7 +22,9 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._head = 0
+        self._head = 0  # bytes of an unfinished head
+        self._size = 0  # of the head in its parts: it may come with a body, in one piece
+        self._refusal = (400, "")
         self._in_head = True
         self._late: asyncio.TimerHandle | None = None  # closes it if the head does not come
         self._stuck: asyncio.TimerHandle | None = None  # closes it if the client does not read
@@ -54,11 +56,26 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins: its head must be there in time."""
         self._in_head = True
+        self._size = 0
         self._wait()
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        """A part of the address."""
+        self._size += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header. What comes behind the body, as trailers do, must not take the place of one that was looked at."""
+        self._size += len(name) + len(value) + 4
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """The head is there."""
+        if self._size > _LARGEST_HEAD:
+            self._refusal = (431, f"the head of the request is larger than {_LARGEST_HEAD >> 10} kB")
+            raise ValueError  # the parser ends with this, and the response is made by `send_400_response`
         self._in_head = False
         self._head = 0
         self._go()
@@ -82,7 +99,8 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What was received is no HTTP."""
-        self._refuse(400, msg)
+        status, message = self._refusal
+        self._refuse(status, message or msg)
 
     def _wait(self) -> None:
         self.idle[self] = None

@@ -1,18 +1,26 @@
-"""What the indexes hold: `/v1/indexes`, `/v1/passages`, `/v1/documents`."""
+"""What the indexes hold: `/v1/indexes`, `/v1/passages`, `/v1/documents`, `/v1/facts`, `/v1/skipped`."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from mundap.disk import json_bytes
-from mundap.errors import MundapError
+from mundap.errors import MundapError, UsageError
+from mundap.index.corpus import Filters
 from mundap.index.index import Index
+from mundap.records import Passage
 from mundap.serving import schema
 from mundap.serving.ask import JSON, ThisEngine, WhichIndex
 from mundap.serving.engine import Engine
 from mundap.serving.indexes import Served
 from mundap.serving.problems import NotFound
+
+MOST_LISTED = 200_000
+"""Documents of an index that are listed: each request looks at all of them."""
+
+Most = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+First = Annotated[int, Query(ge=0, le=1_000_000_000, description="How many to pass over.")]
 
 router = APIRouter(prefix="/v1", tags=["documents"])
 
@@ -44,8 +52,8 @@ def _facts(engine: Engine, served: Served) -> dict[str, Any]:
         **facts,
         "documents": index.documents,
         "passages": len(index),
-        "modes": ["bm25", "dense", "hybrid"] if index.manifest.settings.model else ["bm25"],
-        "languages": [index.manifest.settings.language],
+        "modes": list(index.modes),
+        "languages": [code for code in index.analyzer.held if code != "zxx"] or [index.manifest.settings.language],
         "generation": index.manifest.generation,
     }
 
@@ -58,6 +66,71 @@ async def passage(id: str, engine: ThisEngine, index: WhichIndex = None) -> dict
     if found is None:
         raise NotFound("no passage has this id")
     return found.as_dict()
+
+
+@router.get("/documents", response_model=schema.Listing, responses=schema.failures(404, 422))
+async def documents(
+    request: Request,
+    engine: ThisEngine,
+    words: Annotated[str, Query(max_length=1000, description="Only those with this in their id or title.")] = "",
+    sort: Annotated[
+        Literal["id", "title", "passages", "modified", "size"],
+        Query(description="By what; numbers and dates from the largest down."),
+    ] = "id",
+    most: Most = 100,
+    first: First = 0,
+    source: Annotated[
+        list[schema.Label], Query(max_length=100, description="Patterns for the source, such as `docs/*.md`.")
+    ] = [],  # noqa: B006 - FastAPI copies it
+    where: Annotated[
+        list[schema.Label], Query(max_length=100, description="Facts that must all be there, such as `language=ko`.")
+    ] = [],  # noqa: B006
+    index: WhichIndex = None,
+) -> Response:
+    """The documents of an index: all, or those with certain words or facts."""
+    served = engine.indexes.get(index)
+    snapshot = served.index()
+    if snapshot.documents > MOST_LISTED:
+        raise UsageError(
+            f"this index has {snapshot.documents:,} documents, and the server lists up to {MOST_LISTED:,}. "
+            "Use `mundap list` where the index is."
+        )
+    filters = Filters(sources=tuple(one.removeprefix("./") for one in source), metadata=_pairs(where))
+    given = _storable(words).strip()
+
+    def work() -> bytes:
+        found, total = snapshot.listing(given, filters, sort, most, first)
+        return json_bytes({"total": total, "documents": [one.as_dict() for one in found]})
+
+    what = ("documents", given, filters, sort, most, first)
+    return Response(await engine.look(served, what, work, request.state.client), media_type=JSON)
+
+
+def _pairs(facts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for fact in facts:
+        name, sign, value = _storable(fact).partition("=")
+        if not name or not sign:
+            raise UsageError("where: write it as NAME=VALUE, such as language=ko")
+        pairs[name] = value
+    return pairs
+
+
+@router.get("/facts", response_model=schema.Facts, responses=schema.failures(404, 422))
+async def facts(request: Request, engine: ThisEngine, index: WhichIndex = None) -> Response:
+    """What a search of this index can be limited to, as `mundap info` counts it."""
+    served = engine.indexes.get(index)
+    snapshot = served.index()
+    found = await engine.look(served, ("facts",), lambda: json_bytes({"facts": snapshot.facts()}), request.state.client)
+    return Response(found, media_type=JSON)
+
+
+@router.get("/skipped", response_model=schema.SkippedFiles, responses=schema.failures(404, 422))
+async def skipped(engine: ThisEngine, most: Most = 100, first: First = 0, index: WhichIndex = None) -> dict[str, Any]:
+    """The files that the last builds could not read, and why."""
+    snapshot = engine.indexes.get(index).index()
+    found = await asyncio.to_thread(snapshot.skipped)
+    return {"total": len(found), "skipped": [one.as_dict() for one in found[first : first + most]]}
 
 
 @router.get("/documents/{id:path}", response_model=schema.Document, responses=schema.failures(404, 422))
@@ -79,9 +152,19 @@ def _document(index: Index, name: str) -> bytes:
             "source": found.source,
             "text": found.text,
             "metadata": dict(found.metadata),
-            "passages": [{"id": one.id, "start": one.start, "end": one.end} for one in index.passages_of(found.id)],
+            "passages": [_place(one) for one in index.passages_of(found.id)],
         }
     )
+
+
+def _place(passage: Passage) -> dict[str, Any]:
+    return {
+        "id": passage.id,
+        "start": passage.start,
+        "end": passage.end,
+        "place": passage.place(),
+        "section": passage.metadata.get("section", ""),
+    }
 
 
 def _storable(name: str) -> str:

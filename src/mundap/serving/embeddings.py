@@ -7,8 +7,8 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from mundap.encoder.runtime import Encoder
 from mundap.errors import MundapError, UsageError
-from mundap.models.encoder import Encoder
 from mundap.serving.ask import JSON, ThisEngine, WhichIndex
 from mundap.serving.engine import Engine
 from mundap.serving.problems import NotFound

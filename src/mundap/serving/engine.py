@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import hashlib
+import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy as np
 from fastapi import Request
 
 from mundap.disk import json_bytes
-from mundap.errors import UsageError
+from mundap.errors import MundapError, UsageError
 from mundap.index.corpus import Filters
 from mundap.machine import cores
-from mundap.models.reader import Reader
-from mundap.reader.ask import READ, find, found_for, read
+from mundap.pipeline.ask import NUM_PASSAGES, answer_from, search_depth
+from mundap.pipeline.search import search
+from mundap.reader.choice import LanguageReaders
 from mundap.serving.batching import Lane
 from mundap.serving.indexes import Indexes, Served
 from mundap.serving.metrics import Metrics
@@ -81,13 +83,19 @@ class Engine:
         self.metrics = metrics or Metrics()
         self.metrics.watch(self)
         self.indexes = Indexes(settings)
-        self.reader = Reader.from_pretrained(settings.reader) if settings.reader else None
+        self.reader = None if settings.reader == "" else LanguageReaders.from_pretrained(settings.reader)
         waiting = settings.limits.waiting
         self.searching: Lane[str, bytes] = Lane("search", self._search, cores(), 32, waiting)
-        self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting)
+        self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting, lambda key: cost(key[1].k))
         self.embedding: Lane[str, tuple[np.ndarray, int]] = Lane("embed", embed, 1, 32, settings.limits.texts)
+        self.listing: Lane[Callable[[], bytes], bytes] = Lane("list", _looked, 1, 1, waiting)
         self.writing = Writing(settings.limits.writes, settings.limits.write_seconds)
-        self.lanes: tuple[Lane[Any, Any], ...] = (self.searching, self.reading, self.embedding)
+        self.lanes: tuple[Lane[Any, Any], ...] = (
+            self.searching,
+            self.reading,
+            self.embedding,
+            self.listing,
+        )
         for lane in self.lanes:
             lane.batches = self.metrics.batches.labels(lane.name).observe
         self._cache = Cache(settings.limits.cache)
@@ -95,23 +103,28 @@ class Engine:
     async def warm(self) -> None:
         """Load what is loaded when first used, in every thread, so that the first question is as quick as any."""
         for served in self.indexes:
-            index = served.index()
+            try:
+                index = served.index()
+            except MundapError:
+                if not self.settings.restarted:
+                    raise
+                continue
             for lane, answers in ((self.searching, 0), (self.reading, 1)):
-                job = Job(READ, None, Filters(), answers=answers)
+                job = Job(NUM_PASSAGES, None, Filters(), answers=answers)
                 if lane is self.searching or self.reader is not None:
                     questions = [f"who or what is {number}" for number in range(cores())]
                     await asyncio.gather(*(lane.do((index, job), [one], _WARM_SECONDS) for one in questions))
 
-    async def ask(self, body: AskBody, index: str | None) -> bytes:
+    async def ask(self, body: AskBody, index: str | None, client: str = "") -> bytes:
         """What comes of a question, as JSON."""
         served = self._served(body, index)
         if self.reader is None:
             raise UsageError("this server was started without a reader: it can search, but not answer")
         self._check([body.question], body.k)
         job = Job(body.k, body.mode, body.filters.filters(), answers=body.n, threshold=body.threshold)
-        return (await self._done(self.reading, served, job, [body.question]))[0]
+        return (await self._done(self.reading, served, job, [body.question], client))[0]
 
-    async def search(self, body: SearchBody, index: str | None) -> bytes:
+    async def search(self, body: SearchBody, index: str | None, client: str = "") -> bytes:
         """What is found for a question, or a list of that for several, as JSON."""
         served = self._served(body, index)
         if (body.question is None) == (body.questions is None):
@@ -121,8 +134,24 @@ class Engine:
         questions = [body.question] if body.question is not None else body.questions or []
         self._check(questions, body.k)
         job = Job(body.k, body.mode, body.filters.filters(), body.rerank)
-        found = await self._done(self.reading if body.rerank else self.searching, served, job, questions)
+        found = await self._done(self.reading if body.rerank else self.searching, served, job, questions, client)
         return found[0] if body.question is not None else b"[" + b",".join(found) + b"]"
+
+    async def look(self, served: Served, what: tuple[object, ...], work: Callable[[], bytes], client: str) -> bytes:
+        """What comes of looking at every document: one such work at a time, and its result is kept.
+
+        Args:
+            served: The index.
+            what: A name for the work; the same one always has the same result.
+            work: Does it.
+            client: For whom.
+        """
+        key = _key(served.name, served.version, *what)
+        found = self._cache.get(key)
+        if found is None:
+            found = (await self.listing.do("list", [work], self.settings.limits.seconds, client))[0]
+            self._cache.put(key, found)
+        return found
 
     def _served(self, body: AskBody | SearchBody, index: str | None) -> Served:
         if body.index is not None and index is not None and body.index != index:
@@ -141,7 +170,9 @@ class Engine:
             if len(question) > limits.question:
                 raise UsageError(f"the question has {len(question)} characters; the limit is {limits.question}")
 
-    async def _done(self, lane: Lane[str, bytes], served: Served, job: Job, questions: Sequence[str]) -> list[bytes]:
+    async def _done(
+        self, lane: Lane[str, bytes], served: Served, job: Job, questions: Sequence[str], client: str
+    ) -> list[bytes]:
         """The answers, those that are not known in batches."""
         index = served.index()
         if job.mode in ("dense", "hybrid") and not index.manifest.settings.model:
@@ -152,7 +183,7 @@ class Engine:
         self.metrics.cache.labels("yes").inc(len(found))
         self.metrics.cache.labels("no").inc(len(missing))
         if missing:
-            done = await lane.do((index, job), missing, self.settings.limits.seconds)
+            done = await lane.do((index, job), missing, self.settings.limits.seconds, client)
             for question, answer in zip(missing, done, strict=True):
                 found[question] = answer
                 self._cache.put(keys[question], answer)
@@ -160,17 +191,17 @@ class Engine:
 
     def _search(self, key: Any, questions: Sequence[str]) -> list[bytes]:
         index, job = key
-        found = find(index, questions, job.k, job.mode, filters=job.filters)
+        found = search(index, questions, job.k, job.mode, filters=job.filters)
         return [json_bytes(one.as_dict()) for one in found]
 
     def _read(self, key: Any, questions: Sequence[str]) -> list[bytes]:
         assert self.reader is not None
         index, job = key
         if not job.answers:
-            found = find(index, questions, job.k, job.mode, self.reader, filters=job.filters)
+            found = search(index, questions, job.k, job.mode, self.reader, filters=job.filters)
             return [json_bytes(one.as_dict()) for one in found]
-        found = find(index, questions, found_for(job.k), job.mode, filters=job.filters)
-        done = [read(self.reader, one.question, one.hits, job.answers, job.threshold, job.k) for one in found]
+        found = search(index, questions, search_depth(job.k), job.mode, filters=job.filters)
+        done = [answer_from(self.reader, one.question, one.hits, job.answers, job.threshold, job.k) for one in found]
         return [json_bytes(one.as_dict()) for one in done]
 
     @contextlib.asynccontextmanager
@@ -191,9 +222,18 @@ class Engine:
             await asyncio.to_thread(lane.close)
 
 
+def cost(k: int) -> int:
+    """What reading so many passages costs, in ordinary questions."""
+    return max(1, math.ceil(k / NUM_PASSAGES))
+
+
 def _key(*parts: object) -> bytes:
     """A short name for a request: the filters alone may be as long as a body."""
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _looked(_: Any, work: Sequence[Callable[[], bytes]]) -> list[bytes]:
+    return [one() for one in work]
 
 
 def embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:

@@ -3,8 +3,11 @@
 import asyncio
 import hmac
 import logging
+import math
+import re
 import time
 import uuid
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -28,7 +31,7 @@ SECURITY = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]  # fmt: skip
-_OPEN = ("/", "/favicon.ico", "/healthz", "/readyz")  # nothing in them that needs a token or costs anything
+_OPEN = ("/", "/docs", "/favicon.ico", "/healthz", "/readyz")  # nothing in them that needs a token or costs anything
 _LARGE = ("/v1/documents", "/v1/compare")  # take files
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _LINGER_SECONDS = 5.0
@@ -42,10 +45,11 @@ class Guard:
         self._app = app
         self._settings = settings
         self._token = settings.token.encode() if settings.token else b""
-        # Whoever has to show a token, or comes through a proxy, may use any name.
-        self._names = (*_LOCAL, settings.host) if settings.local and not (settings.token or settings.proxy) else ()
+        # Whoever has to show a token may use any name. Without one, a proxy changes nothing: its names are given.
+        self._names = () if settings.token else (*_LOCAL, settings.host, *settings.names)
         limits = settings.limits
         self._clients = Clients(limits.rate, limits.burst, limits.at_once)
+        self._uploads = 0
         self._metrics = metrics or Metrics()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,13 +58,15 @@ class Guard:
             await self._app(scope, receive, send)
             return
         exchange = _Exchange(scope, receive, send, self._settings)
-        scope.setdefault("state", {})["charge"] = lambda more: self._charge(exchange.client, more)
+        state = scope.setdefault("state", {})
+        state["charge"] = lambda more: self._charge(exchange.client, more)
+        state["client"] = exchange.client
         entered = False
         try:
             refused = self._refused(scope, exchange)
             if refused is None and not exchange.open:
-                entered = self._clients.enter(exchange.client)
-                refused = None if entered else _no(429, "too many requests of yours at once. Wait for some to end.", 1)
+                refused = self._enter(exchange)
+                entered = refused is None
             await (refused or self._app)(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             pass
@@ -71,27 +77,44 @@ class Guard:
                           f"{exchange.id}.")(scope, exchange.receive, exchange.send)  # fmt: skip
         finally:
             if entered:
-                self._clients.leave(exchange.client)
+                self._clients.leave(exchange.client, exchange.weight)
+                self._uploads -= exchange.large
             self._count(scope, exchange)
+
+    def _enter(self, exchange: "_Exchange") -> JSONResponse | None:
+        """Let one more request begin, or say why not. One that brings files takes the place of several."""
+        if exchange.large and self._uploads >= self._settings.limits.uploads:
+            return exchange.refuse("uploads", 503, "too many files are being sent. Try again in a moment.", 1)
+        if not self._clients.enter(exchange.client, exchange.weight):
+            return exchange.refuse("at once", 429, "too many requests of yours at once. Wait for some to end.", 1)
+        self._uploads += exchange.large
+        return None
 
     def _refused(self, scope: Scope, exchange: "_Exchange") -> JSONResponse | None:
         headers = exchange.headers
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return exchange.refuse("host", 400, "the request names more than one host")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if self._names and _name(host) not in self._names:
             # Another site's name that leads here: DNS rebinding.
-            return _no(421, "this server answers to its own name only: use http://127.0.0.1 or http://localhost")
+            return exchange.refuse(
+                "host",
+                421,
+                "this server answers to its own name only: use http://127.0.0.1 or http://localhost, or start it with "
+                "--name for each name it has",
+            )
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() not in (f"http://{host}", f"https://{host}"):
-            return _no(403, "requests from the pages of other sites are not answered")
+            return exchange.refuse("origin", 403, "requests from the pages of other sites are not answered")
         if exchange.open:
             return None
         if self._token and not self._shown(headers.get(b"authorization", b"")):
-            return _no(401, "a token is needed: send the header Authorization: Bearer TOKEN",
-                       headers={"www-authenticate": "Bearer"})  # fmt: skip
+            return exchange.refuse("token", 401, "a token is needed: send the header Authorization: Bearer TOKEN",
+                                   headers={"www-authenticate": "Bearer"})  # fmt: skip
         if exchange.length > exchange.most:
-            return _no(413, exchange.too_large)
+            return exchange.refuse("size", 413, exchange.too_large)
         if wait := self._clients.charge(exchange.client):
-            return _no(429, "too many requests. Slow down.", wait)
+            return exchange.refuse("rate", 429, "too many requests. Slow down.", wait)
         return None
 
     def _charge(self, client: str, more: int) -> None:
@@ -108,7 +131,11 @@ class Guard:
         seconds = time.monotonic() - exchange.started
         self._metrics.requests.labels(route, str(exchange.status or 499)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
-        if route not in _OPEN[2:]:
+        refused = exchange.refused or scope["state"].get("refused", "")
+        if refused:
+            self._metrics.refused.labels(refused).inc()
+        if route not in _OPEN[3:]:
+            facts: dict[str, Any] = {"refused": refused} if refused else {}
             logs.note(
                 "request",
                 id=exchange.id,
@@ -118,6 +145,7 @@ class Guard:
                 ms=round(1000 * seconds, 1),
                 bytes=exchange.sent,
                 client=exchange.client,
+                **facts,
             )
 
 
@@ -132,14 +160,17 @@ class _Exchange:
         self.open = scope["path"] in _OPEN or scope["path"].startswith("/static/")
         self.status = 0
         self.sent = 0
+        self.refused = ""  # why, in a word, for log and figures
         limits = settings.limits
-        large = scope["path"] in _LARGE
-        self.most = limits.upload if large else limits.body
+        self.large = scope["path"] in _LARGE and scope["method"] == "POST"
+        self.weight = limits.upload_weight if self.large else 1
+        self.most = limits.upload if self.large else limits.body
         self.too_large = f"the body is larger than {self.most >> 10} kB, which is the limit here"
         length = self.headers.get(b"content-length", b"0")
         self.length = int(length) if length.isdigit() else 0
         self._complete = not self.length and b"transfer-encoding" not in self.headers
-        self._until = self.started + (limits.write_seconds if large else limits.seconds)
+        self._seconds = limits.upload_seconds if self.large else limits.seconds
+        self._slowest = limits.upload_rate if self.large else math.inf
         self._received = 0
         self._receive = receive
         self._send = send
@@ -149,13 +180,22 @@ class _Exchange:
         if self._complete:
             return await self._receive()  # ends when the client leaves
         try:
-            async with asyncio.timeout(self._until - time.monotonic()):
+            # What arrives earns time for more: a large body may take long, but not by coming in drops.
+            until = self.started + self._seconds + self._received / self._slowest
+            async with asyncio.timeout(until - time.monotonic()):
                 message = await self._next()
         except TimeoutError:
             raise HTTPException(408, "the body of the request did not arrive in time") from None
         if self._received > self.most:
             raise HTTPException(413, self.too_large)
         return message
+
+    def refuse(
+        self, reason: str, status: int, message: str, wait: float = 0, headers: dict[str, str] | None = None
+    ) -> JSONResponse:
+        """The response to a request that is not let through, and a note of why."""
+        self.refused = reason
+        return _no(status, message, wait, headers)
 
     async def _next(self) -> Message:
         message = await self._receive()
@@ -197,5 +237,6 @@ def _no(status: int, message: str, wait: float = 0, headers: dict[str, str] | No
 
 
 def _name(host: str) -> str:
-    """The host without its port."""
-    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    """The host without its port; empty if there is more to it than that."""
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]*)(:\d{1,5})?", host)
+    return found.group(1) if found else ""

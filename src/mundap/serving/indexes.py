@@ -7,12 +7,12 @@ process, until everything is in order again.
 """
 
 import asyncio
-import contextlib
-import json
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from mundap.engines import open_index
 from mundap.errors import IndexDamaged, IndexMissing, MundapError
 from mundap.index.index import Index
 from mundap.index.manifest import COMMITTED
@@ -22,6 +22,7 @@ from mundap.serving.problems import NotFound
 from mundap.serving.settings import Settings
 
 _LOOK_SECONDS = 0.5
+_ENGINE_LOOK_SECONDS = 5.0
 
 _State = tuple[int, int, int]
 
@@ -32,18 +33,34 @@ class Served:
     Args:
         name: What requests call it.
         path: Its folder.
+        patient: Go on without it, until it can be opened.
 
     Raises:
         MundapError: It cannot be opened.
     """
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, patient: bool = False) -> None:
         self.name = name
         self.path = path
         self.version = 0  # counts the states that were opened: a new index may have an old one's generation
         self._reopening: asyncio.Task[None] | None = None
         self._failure: MundapError | None = None
-        self._adopt(Index(path), _state(path / COMMITTED))
+        self._index: Index | None = None
+        self._manifest: _State | None = None
+        self._files: dict[Path, _State | None] = {}
+        try:
+            if patient and (problems := verify(path)):  # what ended the server may still be there
+                raise IndexDamaged(problems[0])
+            self._adopt(Index(path), _state(path / COMMITTED))
+        except MundapError as error:
+            if not patient:
+                raise
+            self._failure = error
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """How messages may call the place it is in."""
+        return str(self.path.resolve()), str(self.path.absolute()), str(self.path)
 
     def index(self) -> Index:
         """The newest state.
@@ -55,6 +72,7 @@ class Served:
         self.look()
         if self._failure is not None:
             raise self._failure.with_traceback(None)  # it is raised for many: else each would add to it
+        assert self._index is not None
         return self._index
 
     def look(self) -> None:
@@ -67,7 +85,7 @@ class Served:
             whole = _intact(self._files, gone_is_fine=True)
         if manifest is None:
             self._failure = IndexMissing(f"no index in {self.path}. The server goes on when it is there again.")
-        elif not whole or not _intact(self._lexical, gone_is_fine=True):
+        elif not whole:
             # The copy that is put back may be as old as the files: what is there is always looked at in full.
             self._failure = IndexDamaged(f"files of the index in {self.path} were changed. The server goes on when "
                                          "they are whole again.")  # fmt: skip
@@ -93,7 +111,7 @@ class Served:
         damaged = self._failure is not None
         seen = _state(self.path / COMMITTED)
         try:
-            index = await asyncio.to_thread(_open, self._index, damaged)
+            index = await asyncio.to_thread(_open, self.path, self._index, damaged)
         except Exception as error:  # whatever a damaged file makes of a library
             if not isinstance(error, MundapError):
                 error = IndexDamaged(f"{self.path} cannot be opened ({type(error).__name__})")
@@ -108,16 +126,62 @@ class Served:
         self._index = index
         self._manifest = manifest
         self._files = {path: _state(path) for entry in index.manifest.files() for path in [self.path / entry.path]}
-        self._lexical = {path: _state(path) for path in _lexical_files(self.path / index.manifest.lexical)}
         self._failure = None
         self.version += 1
+        index.analyzer.warm()
+
+
+class ServedEngine(Served):
+    """One index of the server that lives in an engine. Its state is asked for now and then, beside all other work."""
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name = name
+        self.path = Path(address)
+        self.version = 1
+        self._reopening = None
+        self._failure = None
+        self._address = address
+        self._index = open_index(address)
+        len(self._index), self._index.documents  # asked for now, and not while requests wait
+        self._looked = time.monotonic()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """How messages may call the place it is in."""
+        return (self._address,)
+
+    def look(self) -> None:
+        """See whether there is a newer state, if it has not been looked for a moment ago."""
+        if self._reopening is None and time.monotonic() - self._looked > _ENGINE_LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self._reopening = asyncio.create_task(self._reopen())
+            self._reopening.add_done_callback(self._reopened)
+
+    async def _reopen(self) -> None:
+        old = self.index()
+        try:
+            new = await asyncio.to_thread(old.reopened)
+            if new.manifest.generation != old.manifest.generation:
+                # Counts are asked for here, and not in the way of others.
+                await asyncio.to_thread(lambda: (len(new), new.documents))
+                self._index = new
+                self.version += 1
+            self._failure = None
+        except MundapError as error:
+            self._failure = error
+            logs.note("index unusable", logging.WARNING, index=self.name, reason=str(error))
 
 
 class Indexes:
     """All indexes of a server, by name."""
 
     def __init__(self, settings: Settings) -> None:
-        self._served = {name: Served(name, path) for name, path in settings.indexes.items()}
+        self._served: dict[str, Served] = {}
+        for name, where in settings.indexes.items():
+            if isinstance(where, Path):
+                self._served[name] = Served(name, where, settings.restarted)
+            else:
+                self._served[name] = ServedEngine(name, where)
 
     def __iter__(self) -> Iterator[Served]:
         return iter(self._served.values())
@@ -138,7 +202,7 @@ class Indexes:
         """What a client is told of an error: the folders of indexes are nobody's business, their names are enough."""
         message = str(error)
         for served in self._served.values():
-            for place in (str(served.path.resolve()), str(served.path.absolute()), str(served.path)):
+            for place in served.places:
                 message = message.replace(place, served.name)
         return message
 
@@ -150,12 +214,12 @@ class Indexes:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _open(old: Index, damaged: bool) -> Index:
+def _open(path: Path, old: Index | None, damaged: bool) -> Index:
     """The index as it is now; one that was damaged is checked in full before it is trusted again."""
-    if damaged and (problems := verify(old.path)):
+    if damaged and (problems := verify(path)):
         raise IndexDamaged(problems[0])
-    new = old.reopened()
-    if new.encoder is not None and new.encoder is not old.encoder:
+    new = old.reopened() if old else Index(path)
+    if new.encoder is not None and (old is None or new.encoder is not old.encoder):
         new.encoder.encode_questions(["?"])
     return new
 
@@ -174,12 +238,3 @@ def _intact(files: dict[Path, _State | None], gone_is_fine: bool) -> bool:
         if now != known and not (now is None and gone_is_fine):
             return False
     return True
-
-
-def _lexical_files(folder: Path) -> list[Path]:
-    """The files of the lexical index that were committed; a writer at work has others."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        committed = json.loads((folder / "meta.json").read_bytes())["segments"]
-        names = {segment["segment_id"].replace("-", "") for segment in committed}
-        return [path for path in folder.iterdir() if path.name.split(".")[0] in names]
-    return []

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 
 from mundap.disk import json_bytes
 from mundap.errors import MundapError
+from mundap.index.modes import Mode
 from mundap.serving import schema
 from mundap.serving.engine import Engine
 from mundap.serving.guard import Guard
@@ -67,7 +68,7 @@ class Tools:
         question: Annotated[schema.Text, Field(description="A question or a few words, in plain language.")],
         k: Annotated[schema.K, Field(description=f"How many passages, at most {_LIMITS.k}.")] = 5,
         mode: Annotated[
-            schema.Mode | None,
+            Mode | None,
             Field(description="bm25 goes by words, dense by meaning, hybrid by both. Leave it out for the best."),
         ] = None,
         rerank: Annotated[bool, Field(description="Order what was found by a reader: slower, often better.")] = False,
@@ -216,7 +217,7 @@ def create_app(settings: Settings) -> ASGIApp:
     Raises:
         MundapError: An index or the reader cannot be opened.
     """
-    names = [f"{name}{port}" for name in (*_LOCAL, settings.host) for port in ("", ":*")]
+    names = [f"{name}{port}" for name in (*_LOCAL, settings.host, *settings.names) for port in ("", ":*")]
     security = TransportSecuritySettings(
         # A token keeps out pages of the web that have a name of theirs point here; where none is needed, names do.
         enable_dns_rebinding_protection=settings.local,

@@ -34,6 +34,9 @@ class Metrics:
         self.requests = Counter(
             "mundap_requests", "Requests, by route and status.", ["route", "status"], registry=self._registry
         )
+        self.refused = Counter(
+            "mundap_refused", "Requests that were refused, by the reason.", ["reason"], registry=self._registry
+        )
         self.seconds = Histogram(
             "mundap_request_seconds", "How long requests took.", ["route"], buckets=_SECONDS, registry=self._registry
         )

@@ -1,6 +1,6 @@
 """What a request can run into, and the status each kind of failure has."""
 
-from mundap.errors import IndexDamaged, IndexLocked, IndexMissing, ModelError, MundapError, UsageError
+from mundap.errors import EngineError, IndexDamaged, IndexLocked, IndexMissing, ModelError, MundapError, UsageError
 
 
 class NotFound(MundapError):
@@ -34,6 +34,7 @@ _STATUS: tuple[tuple[type[MundapError], int], ...] = (
     (TooMany, 429),
     (UsageError, 422),
     (IndexMissing, 503),
+    (EngineError, 503),
     (IndexDamaged, 503),
     (IndexLocked, 503),
     (ModelError, 503),

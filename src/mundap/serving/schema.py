@@ -1,12 +1,12 @@
 """What requests and responses look like, for checking the former and for the OpenAPI description of both."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from mundap.index.corpus import Filters
+from mundap.index.modes import Mode
 
-Mode = Literal["bm25", "dense", "hybrid"]
 Text = Annotated[str, Field(min_length=1, max_length=100_000, examples=["Who wrote Middlemarch?"])]
 K = Annotated[int, Field(ge=1, le=1000, description="How many passages.")]
 Name = Annotated[str, Field(max_length=200, description="Which index; the first one if this is left out.")]
@@ -74,7 +74,9 @@ class NewDocument(_Body):
 class DocumentsBody(_Body):
     """Documents to put in."""
 
-    documents: list[NewDocument] = Field(min_length=1, max_length=1000)
+    documents: list[NewDocument] = Field(
+        min_length=1, max_length=1000, examples=[[{"id": "notes", "title": "Notes", "text": "The tide turns at noon."}]]
+    )
 
 
 class Progress(BaseModel):
@@ -101,6 +103,7 @@ class Report(BaseModel):
     removed: int
     unchanged: int
     renamed: int
+    left_out: int
     resumed: bool
     skipped: list[Skipped]
     skipped_count: int
@@ -118,6 +121,7 @@ class Passage(BaseModel):
     source: str
     start: int
     end: int
+    place: str = Field(default="", description="Where in its file it stands: `page 212`, `line 40`, or nothing.")
     metadata: dict[str, str]
 
 
@@ -149,6 +153,7 @@ class Answer(BaseModel):
     start: int
     end: int
     source: str
+    place: str = Field(default="", description="Where in its file it stands: `page 212`, `line 40`, or nothing.")
     score: float
     selection: float
     span: float
@@ -173,6 +178,8 @@ class Place(BaseModel):
     id: str
     start: int
     end: int
+    place: str = ""
+    section: str = ""
 
 
 class Document(BaseModel):
@@ -184,6 +191,47 @@ class Document(BaseModel):
     text: str
     metadata: dict[str, str]
     passages: list[Place]
+
+
+class Listed(BaseModel):
+    """A document as a list shows it, as `mundap list --json` prints it."""
+
+    id: str
+    title: str
+    source: str
+    type: str
+    language: str
+    passages: int
+    size: int = Field(description="Bytes of its text.")
+    modified: str
+    skipped: int = Field(description="Rows of its file that could not be read.")
+    metadata: dict[str, str]
+
+
+class Listing(BaseModel):
+    """A page of the documents; `total` counts those of all pages."""
+
+    total: int
+    documents: list[Listed]
+
+
+class SkippedFiles(BaseModel):
+    """A page of the files that the last builds could not read; `total` counts those of all pages."""
+
+    total: int
+    skipped: list[Skipped]
+
+
+class Facts(BaseModel):
+    """Facts to limit a search by: for each its values, and how many passages have them."""
+
+    facts: dict[str, dict[str, int]]
+
+
+class Examples(BaseModel):
+    """Questions that this index can be tried with."""
+
+    questions: list[str]
 
 
 class IndexFacts(BaseModel):
@@ -231,7 +279,8 @@ def failures(*codes: int) -> dict[int | str, dict[str, Any]]:
         415: "The body is of another type",
         422: "The request is not as it should be",
         429: "Too many requests; see Retry-After",
+        431: "The head is too large: the path, the query or the headers",
         503: "Not now; see Retry-After",
     }
-    chosen = {400, 401, 403, 408, 413, 429, 503, *codes}
+    chosen = {400, 401, 403, 408, 413, 429, 431, 503, *codes}
     return {code: {"model": Failure, "description": meanings[code]} for code in sorted(chosen)}

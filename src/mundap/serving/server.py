@@ -4,6 +4,7 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -14,6 +15,7 @@ from mundap.serving import logs
 from mundap.serving.app import create_app
 from mundap.serving.connections import limited
 from mundap.serving.settings import Settings
+from mundap.serving.supervisor import supervise
 
 _BACKLOG = 2048
 
@@ -37,22 +39,28 @@ def serve(settings: Settings, ready: Callable[[str], None], create: Callable[[Se
         )
     logs.start()
     with _listen(settings.host, settings.port) as listener:
-        host, port = listener.getsockname()[:2]
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        _more_files(settings.limits.connections)
-        config = uvicorn.Config(
-            create(settings),
-            http=limited(settings.limits),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=bool(settings.proxy),
-            forwarded_allow_ips=settings.proxy or None,
-            backlog=_BACKLOG,
-            timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
-        )
-        _Server(config, lambda: ready(address)).run(sockets=[listener])
+        supervise(lambda restarted: _run(replace(settings, restarted=restarted), listener, ready, create), listener)
+
+
+def _run(
+    settings: Settings, listener: socket.socket, ready: Callable[[str], None], create: Callable[[Settings], ASGIApp]
+) -> None:
+    host, port = listener.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    _more_files(settings.limits.connections)
+    config = uvicorn.Config(
+        create(settings),
+        http=limited(settings.limits),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.proxy),
+        forwarded_allow_ips=settings.proxy or None,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
+    )
+    _Server(config, lambda: ready(address)).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):

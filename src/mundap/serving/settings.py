@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from mundap.models.folder import READER
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -15,6 +13,10 @@ class Limits:
     Attributes:
         body: Bytes of a request's body.
         upload: Bytes of the body of a request that adds documents.
+        upload_weight: As how many requests one that brings files counts, of those a client may have at once.
+        upload_rate: Bytes a second at which files must arrive, after the first seconds.
+        upload_seconds: Those first seconds.
+        uploads: Requests that bring files at the same time, of all clients.
         question: Characters of a question.
         questions: Questions of one request.
         texts: Texts that are made vectors of, of one request or waiting.
@@ -33,6 +35,10 @@ class Limits:
 
     body: int = 1 << 20
     upload: int = 32 << 20
+    upload_weight: int = 8
+    upload_rate: float = 64 << 10
+    upload_seconds: float = 10.0
+    uploads: int = 8
     question: int = 2000
     questions: int = 100
     texts: int = 1000
@@ -54,23 +60,27 @@ class Settings:
     """What a server is started with.
 
     Attributes:
-        indexes: The folder of each index, by its name; the first is the default.
+        indexes: The folder of each index, or its address in an engine, by its name; the first is the default.
         host: The address to listen at.
         port: 0 for any free one.
         writable: Whether documents may be added and deleted.
         token: What a client must show; None where none is needed.
-        reader: The name or folder of the reader; empty for none.
+        reader: The name or folder of the reader; None for those installed, empty for none.
         proxy: The address of a proxy whose word on who the client is counts.
+        names: What the server is called by clients, beside its address; needed behind a proxy if there is no token.
+        restarted: After a crash: an index that cannot be opened is waited for.
         limits: How much may be asked for.
     """
 
-    indexes: Mapping[str, Path]
+    indexes: Mapping[str, Path | str]
     host: str = "127.0.0.1"
     port: int = 8000
     writable: bool = False
     token: str | None = None
-    reader: str = READER
+    reader: str | None = None
     proxy: str = ""
+    names: tuple[str, ...] = ()
+    restarted: bool = False
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -42,6 +42,7 @@ async def metrics(engine: ThisEngine) -> Response:
 
 
 @router.get("/", include_in_schema=False)
+@router.get("/docs", include_in_schema=False)
 async def page() -> FileResponse:
-    """The page for people."""
+    """The page for people; at /docs it opens with the API."""
     return FileResponse(PAGE / "index.html")

@@ -22,7 +22,7 @@ from mundap.index.ingest import UPLOAD
 from mundap.serving import schema
 from mundap.serving.ask import ThisEngine, WhichIndex
 from mundap.serving.engine import Engine
-from mundap.serving.indexes import Served
+from mundap.serving.indexes import Served, ServedEngine
 from mundap.serving.problems import Forbidden, NotFound, failure, status_of
 from mundap.serving.writing import Job
 
@@ -77,6 +77,23 @@ async def add(request: Request, engine: ThisEngine, index: WhichIndex = None) ->
     return StreamingResponse(_told(first, lines, engine, served), media_type=NDJSON)
 
 
+@router.post("/documents/{id:path}", response_model=schema.Report, responses=schema.failures(404, 422))
+async def read_again(id: str, engine: ThisEngine, index: WhichIndex = None) -> dict[str, Any]:
+    """Read the file of a document again, where it has changed since. What was uploaded has to be sent again."""
+    served = _writable(engine, index)
+    found = served.index().document(id.encode("utf-8", "replace").decode())
+    if found is None:
+        raise NotFound("no document has this id")
+    path = served.path.resolve().parent / found.source
+    if found.source.startswith(UPLOAD) or not found.source.endswith(found.id):
+        raise UsageError("this document is no file of its own on the server. Send it again with POST /v1/documents.")
+    if path.is_symlink() or not path.is_file():
+        raise UsageError("the file of this document is not there any more, or is a link now")
+    job = Job(str(served.path.resolve()), ((str(path), found.id, found.source),))
+    lines = [line async for line in engine.writing.run(job)]
+    return {**lines[-1], "generation": (await served.newest()).manifest.generation}
+
+
 @router.delete("/documents/{id:path}", response_model=schema.Report, responses=schema.failures(404, 422))
 async def delete(id: str, engine: ThisEngine, index: WhichIndex = None) -> dict[str, Any]:
     """Take a document out."""
@@ -91,6 +108,8 @@ def _writable(engine: Engine, index: str | None) -> Served:
     served = engine.indexes.get(index)
     if not engine.settings.writable:
         raise Forbidden("this server is read-only. Start it with --writable to add or delete documents.")
+    if isinstance(served, ServedEngine):
+        raise Forbidden("this index lives in an engine: documents are added with `mundap add`, not through the server.")
     served.index()
     return served
 
@@ -158,7 +177,14 @@ def _check_unpacked(path: Path, name: str) -> None:
     with path.open("rb") as file:
         if file.read(8).startswith(_PACKED):
             raise UsageError(f"{name} is compressed. Unpack it and send what is in it.")
-    if zipfile.is_zipfile(path):  # DOCX is one
+    if _unpacked(path) > _LARGEST_UNPACKED:
+        raise UsageError(f"{name} holds more than {_LARGEST_UNPACKED >> 20} MB. Send it in parts.")
+
+
+def _unpacked(path: Path) -> int:
+    """The size of what is in an archive, as DOCX is one; 0 for any other file, and for one that is broken."""
+    try:
         with zipfile.ZipFile(path) as archive:
-            if sum(part.file_size for part in archive.infolist()) > _LARGEST_UNPACKED:
-                raise UsageError(f"{name} holds more than {_LARGEST_UNPACKED >> 20} MB. Send it in parts.")
+            return sum(part.file_size for part in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError):
+        return 0  # whoever reads it says what is wrong with it

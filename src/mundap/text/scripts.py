@@ -1,4 +1,4 @@
-"""Which characters belong to which kind of writing. One place for the ranges."""
+"""Which characters belong to which script. One place for the ranges."""
 
 import re
 from collections.abc import Callable
@@ -15,6 +15,11 @@ UNSPACED = (
 )
 """Scripts written without spaces between words."""
 
+LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff"
+"""Latin letters, with those of other European languages and of Vietnamese."""
+
+_LATIN_LETTER = re.compile(f"[{LATIN}]")
+
 
 @cache
 def finder(characters: str, at_least: int = 1) -> Callable[[str], re.Match[str] | None]:
@@ -30,3 +35,16 @@ def has_hangul(text: str) -> bool:
 def has_unspaced(text: str) -> bool:
     """Whether any character of a script without word spaces is in the text."""
     return not text.isascii() and finder(UNSPACED)(text) is not None
+
+
+def is_foreign(text: str, scripts: str) -> bool:
+    """Whether most letters of a text are in a script that a model does not know.
+
+    Args:
+        text: A question or a passage.
+        scripts: What the model knows: `latin`, or empty for all scripts.
+    """
+    if scripts != "latin" or text.isascii():
+        return False
+    letters = sum(map(str.isalpha, text))
+    return 2 * len(_LATIN_LETTER.findall(text)) < letters

@@ -1,22 +1,20 @@
-"""Examples into batches of tokens. A batch is a matter of the whole run: each process takes its part of it."""
+"""Examples into batches of tokens for a dual encoder. A batch belongs to the whole run: each process takes its part."""
 
-import hashlib
 import random
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from mundap.documents.split import Splitter
+from mundap.mining.rule import NegativeRule
 from mundap.records import Context, Example
-from mundap.text.answers import Mode, has_answer
+from mundap.text.answers import Mode
+from mundap.training.batch_loader import BatchLoader
 from mundap.training.examples import ExampleFile
-from mundap.training.recipe import Recipe
-from mundap.training.stream import Stream
+from mundap.training.recipe import RetrieverRecipe
+from mundap.training.tokens import Tokens
 
-_TOGETHER = 512  # texts given to the tokenizer
+_TRIES = 20  # draws for each gold negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +23,10 @@ class Batch:
 
     Attributes:
         questions: Token ids of this process's questions.
-        passages: Token ids of this process's passages: its positives, then its negatives; of each all chunks.
+        passages: Token ids of this process's passages: its positives, then its negatives; all chunks of each.
         owners: For every chunk of the whole batch the number of its passage.
         targets: For every question of the whole batch the number of its positive among all passages.
-        left_out: Questions x passages of the whole batch: True where a passage is no negative.
+        excluded: Questions x passages of the whole batch: True where a passage is not a negative of the question.
         epoch: Counted from 0.
         examples: Questions in the whole batch.
     """
@@ -37,78 +35,111 @@ class Batch:
     passages: list[list[int]]
     owners: np.ndarray
     targets: np.ndarray
-    left_out: np.ndarray
+    excluded: np.ndarray
     epoch: int
     examples: int
 
 
-class Batches(Stream[Batch]):
+class RetrieverBatches(BatchLoader[Batch]):
     """All batches of a dual encoder's run.
 
     Args:
         sets: The training files.
         recipe: Sizes, negatives, lengths, seed.
-        tokenize: Question and passage texts to token ids.
+        tokens: Texts to token ids.
         rank: This process.
         world: How many there are.
     """
 
     def __init__(
-        self, sets: Sequence[ExampleFile], recipe: Recipe, tokenize: Any, rank: int = 0, world: int = 1
+        self, sets: Sequence[ExampleFile], recipe: RetrieverRecipe, tokens: Tokens, rank: int = 0, world: int = 1
     ) -> None:
         super().__init__(sets, recipe, rank, world)
         self._recipe = recipe
-        self._together, self._neighbours = recipe.together, recipe.neighbours
-        self._tokenize = tokenize
+        self._per_passage, self._per_article = recipe.questions_per_passage, recipe.questions_per_article
+        self._tokens = tokens
 
-    def _batch(self, places: list[list[int]], epoch: int) -> Batch:
+    def _collate(self, places: list[list[int]], epoch: int) -> Batch:
         examples = [self._sets[a][b] for a, b in places]
-        chosen = [self._negatives(example, epoch, place) for example, place in zip(examples, places, strict=True)]
-        share = len(examples) // self._world
-        columns = _Columns(self._recipe.in_batch)
+        negatives = [self._negatives(example, epoch, place) for example, place in zip(examples, places, strict=True)]
+        if self._recipe.gold_negatives:
+            for row, place in enumerate(places):
+                negatives[row] = negatives[row] + self._gold_negatives(examples[row], epoch, place, places)
+        columns = _Columns(self._recipe.in_batch_negatives)
         targets = np.zeros(len(examples), np.int64)
-        mine: range = range(0)
-        led: set[tuple[str, str]] = set()
-        for rank in range(self._world):
-            rows = range(rank * share, (rank + 1) * share)
-            begin = columns.next_process()
-            for row in rows:
-                targets[row] = columns.place(examples[row].positives[0], row)
-            for row in rows:
-                positive = examples[row].positives[0]
-                if self._together == 1 or (positive.title, positive.text) not in led:
-                    led.add((positive.title, positive.text))
-                    for negative in chosen[row]:
-                        columns.place(negative, row)
-            if rank == self._rank:
-                mine = range(begin, len(columns.passages))
-        own = range(self._rank * share, (self._rank + 1) * share)
-        passages, matches = columns.passages, [self._sets[a].match for a, _ in places]
-        cut = [self._tokenize.chunks(passage.text) for passage in passages]
+        share = len(examples) // self._world
+        rows_of = [range(rank * share, (rank + 1) * share) for rank in range(self._world)]
+        columns_of = [self._place(columns, rows, examples, negatives, targets) for rows in rows_of]
+        cut = [self._tokens.chunks(passage.text) for passage in columns.passages]
+        texts = []
+        for number in columns_of[self._rank]:
+            texts += [(columns.passages[number].title, text) for text in cut[number]]
+        matches = [self._sets[a].match for a, _ in places]
         return Batch(
-            self._tokenize.questions([examples[row].question.text for row in own]),
-            self._tokenize.passages([(passages[n].title, text) for n in mine for text in cut[n]]),
-            np.repeat(np.arange(len(passages)), list(map(len, cut))),
-            targets,
-            left_out(examples, passages, columns.owners, targets, self._recipe, matches),
-            epoch,
-            len(examples),
+            questions=self._tokens.questions([examples[row].question.text for row in rows_of[self._rank]]),
+            passages=self._tokens.passages(texts),
+            owners=np.repeat(np.arange(len(cut)), [len(parts) for parts in cut]),
+            targets=targets,
+            excluded=excluded_mask(examples, columns.passages, columns.owners, targets, self._recipe, matches),
+            epoch=epoch,
+            examples=len(examples),
         )
 
+    def _place(
+        self,
+        columns: "_Columns",
+        rows: range,
+        examples: Sequence[Example],
+        negatives: Sequence[Sequence[Context]],
+        targets: np.ndarray,
+    ) -> range:
+        """Give the passages of one process's questions their columns: the positives, then the negatives."""
+        begin = columns.next_process()
+        for row in rows:
+            targets[row] = columns.place(examples[row].positives[0], row)
+        for row in rows:
+            # Of several questions on one passage, the first brings the negatives for all.
+            if self._per_passage == 1 or columns.is_first_with(examples[row].positives[0]):
+                for negative in negatives[row]:
+                    columns.place(negative, row)
+        return range(begin, len(columns.passages))
+
     def _negatives(self, example: Example, epoch: int, place: list[int]) -> list[Context]:
-        """Which negatives of an example are used this time."""
-        chance = random.Random(f"{self._recipe.seed} {epoch} {place}")  # noqa: S311
+        """This epoch's negatives out of an example's own lists."""
+        rng = random.Random(f"{self._recipe.seed} {epoch} {place}")  # noqa: S311
         hard, others = list(example.hard), list(example.negatives)
-        chance.shuffle(hard)
-        chance.shuffle(others)
-        return hard[: self._recipe.hard] + others[: self._recipe.random]
+        rng.shuffle(hard)
+        rng.shuffle(others)
+        return hard[: self._recipe.hard_negatives] + others[: self._recipe.random_negatives]
+
+    def _gold_negatives(
+        self, example: Example, epoch: int, place: list[int], batch: Sequence[Sequence[int]]
+    ) -> list[Context]:
+        """Positives of other training questions, none of which is in the batch."""
+        rng = random.Random(f"{self._recipe.seed} {epoch} {place} gold")  # noqa: S311
+        rule = NegativeRule(example.question, example.positives, self._sets[place[0]].match)
+        in_batch = {(a, b) for a, b in batch}
+        drawn: set[str] = set()
+        sizes = [len(one) for one in self._sets]
+        found: list[Context] = []
+        for _ in range(_TRIES * self._recipe.gold_negatives):
+            if len(found) == self._recipe.gold_negatives:
+                break
+            number = rng.choices(range(len(sizes)), sizes)[0]
+            row = rng.randrange(sizes[number])
+            passage = self._sets[number][row].positives[0]
+            if (number, row) in in_batch or passage.text in drawn or not rule.is_negative("", passage.text):
+                continue
+            drawn.add(passage.text)
+            found.append(passage)
+        return found
 
 
 class _Columns:
-    """All passages of a whole batch, in the order the processes hold them.
+    """All passages of a whole batch, in the order in which the processes hold them.
 
     Args:
-        shared: Whether one that several questions of a process have is encoded once.
+        shared: Whether a passage of several questions of a process is encoded once.
     """
 
     def __init__(self, shared: bool) -> None:
@@ -116,6 +147,7 @@ class _Columns:
         self.owners: list[int] = []
         self._shared = shared
         self._places: dict[tuple[str, str], int] = {}
+        self._led: set[tuple[str, str]] = set()
 
     def next_process(self) -> int:
         """Where the passages of the next process begin."""
@@ -131,71 +163,42 @@ class _Columns:
             self.owners.append(row)
         return self._places[key]
 
+    def is_first_with(self, positive: Context) -> bool:
+        """Whether no question before had this positive."""
+        key = positive.title, positive.text
+        if key in self._led:
+            return False
+        self._led.add(key)
+        return True
 
-def left_out(
+
+def excluded_mask(
     examples: Sequence[Example],
     columns: Sequence[Context],
     owners: Sequence[int],
     targets: np.ndarray,
-    recipe: Recipe,
+    recipe: RetrieverRecipe,
     matches: Sequence[Mode],
 ) -> np.ndarray:
-    """Which passages of a batch are no negatives of which questions.
+    """Which passages of a batch are not negatives of which questions.
 
-    Without in-batch negatives: all but its own. With them: all but one of the copies that several processes have of a
-    passage. With masking: any other passage that contains an answer.
+    Without in-batch negatives: all passages of other questions. With them: all but one of the copies that several
+    processes have of a passage. With masking: any other passage that contains an answer.
     """
     rows = np.arange(len(examples))
-    owned = np.array(owners)
-    result = np.zeros((len(examples), len(columns)), bool)
-    if recipe.in_batch:
-        alike: dict[tuple[str, str], int] = {}
-        firsts = np.array([alike.setdefault((one.title, one.text), number) for number, one in enumerate(columns)])
-        result[:, firsts != np.arange(len(columns))] = True
+    if recipe.in_batch_negatives:
+        first_copy: dict[tuple[str, str], int] = {}
+        firsts = np.array([first_copy.setdefault((one.title, one.text), n) for n, one in enumerate(columns)])
+        copies = firsts != np.arange(len(columns))
+        result = np.broadcast_to(copies, (len(examples), len(columns))).copy()
         result |= firsts[None, :] == firsts[targets][:, None]
     else:
-        result = owned[None, :] != rows[:, None]
-    if recipe.mask:
-        texts = [" ".join(column.text.split()) for column in columns]
+        result = np.array(owners)[None, :] != rows[:, None]
+    if recipe.mask_false_negatives:
         for row, example in enumerate(examples):
-            right = {" ".join(one.text.split()) for one in example.positives}
-            for column, text in enumerate(texts):
-                if not result[row, column]:
-                    result[row, column] = text in right or has_answer(text, example.question.answers, matches[row])
+            rule = NegativeRule(example.question, example.positives, matches[row], duplicate=None)
+            for column in np.flatnonzero(~result[row]).tolist():
+                if not rule.is_negative("", columns[column].text):
+                    result[row, column] = True
     result[rows, targets] = False
     return result
-
-
-class Tokens:
-    """Texts to token ids, cut to their lengths, as the run time does it."""
-
-    def __init__(self, tokenizer: Any, recipe: Recipe) -> None:
-        self._raw = tokenizer.backend_tokenizer
-        self._raw.no_padding()
-        self._lengths = recipe.question_length, recipe.passage_length
-        self._splitter = Splitter(recipe.chunk_words, chunks=recipe.chunks) if recipe.chunks > 1 else None
-        self.pad = int(tokenizer.pad_token_id or 0)
-        self._raw.no_truncation()
-        whole = f"{self._raw.to_str()} {self._lengths}"
-        self.fingerprint = hashlib.sha256(whole.encode()).hexdigest()  # of all that turns a text into ids
-        self._lock = threading.Lock()
-
-    def questions(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of questions; only the right single quote is changed."""
-        return self._encode([text.replace("\u2019", "'") for text in texts], self._lengths[0])
-
-    def passages(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
-        """Token ids of (title, text) pairs."""
-        return self._encode([(title, text) if title else text for title, text in pairs], self._lengths[1])
-
-    def chunks(self, text: str) -> list[str]:
-        """The texts of which a passage's vectors are made; most often that is the passage itself."""
-        spans = list(self._splitter.spans(text)) if self._splitter else []
-        return [text[start:end] for start, end in spans] or [text]
-
-    def _encode(self, texts: Sequence[Any], length: int) -> list[list[int]]:
-        with self._lock:
-            self._raw.enable_truncation(length, strategy="longest_first")
-            # A few at a time: an encoding holds much besides its ids.
-            parts = (list(texts[start : start + _TOGETHER]) for start in range(0, len(texts), _TOGETHER))
-            return [encoding.ids for part in parts for encoding in self._raw.encode_batch(part)]

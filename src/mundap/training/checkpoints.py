@@ -1,8 +1,9 @@
-"""The state of a run on disk: weights, optimizer, position, chance. Whole or not there; never a pickle."""
+"""The state of a run on disk: weights, optimizer, position, random state. Complete or absent; never a pickle."""
 
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,35 @@ from mundap.errors import MundapError
 
 _KEPT = 2
 _STATE = "state.json"
-MEAN = "mean.safetensors"
+AVERAGE = "average.safetensors"
+_RANDOM = "random.safetensors"
 
 
-def save(
-    folder: Path, step: int, model: Any, optimizer: Any, chance: Any, facts: dict[str, Any], mean: Any = None
-) -> None:
-    """Write a checkpoint to the side and rename it into place; older ones are swept away then.
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What a checkpoint holds besides facts.
+
+    Attributes:
+        model: The model in training.
+        optimizer: Its optimizer.
+        random: The random state of every process, a row each.
+        average: The model with the averaged weights, where there is one.
+    """
+
+    model: Any
+    optimizer: Any
+    random: Any
+    average: Any = None
+
+
+def save(folder: Path, step: int, state: RunState, facts: dict[str, Any]) -> None:
+    """Write a checkpoint to the side and rename it into place; then remove all but the newest two.
 
     Args:
-        folder: Of all checkpoints of a run.
+        folder: The folder of all checkpoints of a run.
         step: Steps done.
-        model: Whose weights.
-        optimizer: Whose moments.
-        chance: The state of the random numbers of every process, a row each.
+        state: What to keep.
         facts: Anything else that can be JSON.
-        mean: The model with the mean of the last steps' weights, where there is one.
     """
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,11 +52,11 @@ def save(
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         try:
-            _save(made / "model.safetensors", _weights(model))
-            _save(made / "optimizer.safetensors", _moments(model, optimizer))
-            _save(made / "chance.safetensors", {"chance": chance})
-            if mean is not None:
-                _save(made / MEAN, _weights(mean))
+            _save(made / "model.safetensors", _weights(state.model))
+            _save(made / "optimizer.safetensors", _moments(state.model, state.optimizer))
+            _save(made / _RANDOM, {"random": state.random})
+            if state.average is not None:
+                _save(made / AVERAGE, _weights(state.average))
             sums = {path.name: checksum(path) for path in sorted(made.iterdir())}
             with (made / _STATE).open("w") as file:
                 json.dump({"step": step, "sha256": sums, **facts}, file)
@@ -66,7 +80,7 @@ def steps(folder: Path) -> list[int]:
 
 
 def newest(folder: Path) -> Path | None:
-    """The last checkpoint that is whole."""
+    """The newest checkpoint that is complete."""
     for path in sorted(folder.glob("step-*"), reverse=True):
         try:
             facts = json.loads((path / _STATE).read_text())
@@ -78,10 +92,10 @@ def newest(folder: Path) -> Path | None:
 
 
 def load(path: Path, model: Any, optimizer: Any) -> tuple[dict[str, Any], Any]:
-    """Put a checkpoint's state back; gives its facts and the state of the random numbers.
+    """Load a checkpoint into model and optimizer; gives its facts and the random states.
 
     Raises:
-        MundapError: It is of another model.
+        MundapError: It belongs to another model.
     """
     load_weights(path / "model.safetensors", model)
     moments = load_file(path / "optimizer.safetensors")
@@ -93,14 +107,14 @@ def load(path: Path, model: Any, optimizer: Any) -> tuple[dict[str, Any], Any]:
         name, _, part = key.rpartition("::")
         number = numbers.get(id(names.get(name)))
         if number is None:
-            raise MundapError(f"{path} is of another model: it has {name}")
+            raise MundapError(f"{path} belongs to another model: it has {name}")
         state.setdefault(number, {})[part] = value
     optimizer.load_state_dict({"state": state, "param_groups": groups})
-    return json.loads((path / _STATE).read_text()), load_file(path / "chance.safetensors")["chance"]
+    return json.loads((path / _STATE).read_text()), load_file(path / _RANDOM)["random"]
 
 
 def save_weights(path: Path, model: Any) -> None:
-    """Weights alone, replaced atomically."""
+    """Write the weights alone, atomically."""
     temporary = path.with_name(path.name + ".tmp")
     with disk_errors(path):
         _save(temporary, _weights(model))
@@ -109,20 +123,20 @@ def save_weights(path: Path, model: Any) -> None:
 
 
 def load_weights(path: Path, model: Any) -> None:
-    """Weights alone, put back.
+    """Load the weights alone.
 
     Raises:
-        MundapError: They are of another model.
+        MundapError: They belong to another model.
     """
     weights = load_file(path)
     names = dict(_named(model))
     if set(weights) != set(names):
         odd = sorted(set(weights) ^ set(names))[:3]
-        raise MundapError(f"{path} is of another model: {', '.join(odd)}. Start a new run in another folder.")
+        raise MundapError(f"{path} belongs to another model: {', '.join(odd)}. Start a new run in another folder.")
     with torch.no_grad():
         for name, parameter in names.items():
             if parameter.shape != weights[name].shape:
-                raise MundapError(f"{path} is of another model: {name} has another shape")
+                raise MundapError(f"{path} belongs to another model: {name} has another shape")
             parameter.copy_(weights[name])
 
 

@@ -1,8 +1,12 @@
-"""Files of training examples, of any size: an example is read when it is needed."""
+"""Files of training examples, of any size, by number.
+
+A file that fits into memory is parsed once. Of a larger one only the places of its rows are kept, and an example is
+read when it is drawn.
+"""
 
 import hashlib
 import json
-import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -11,70 +15,99 @@ from typing import Any
 
 import numpy as np
 
+from mundap.datasets import examples
+from mundap.datasets.detect import detect
+from mundap.datasets.queries import match_for
 from mundap.disk import write_atomic
 from mundap.errors import MundapError
-from mundap.questions import match_for
 from mundap.records import Context, Example, Skipped
 from mundap.text.answers import Mode
-from mundap.training import formats
 from mundap.training.recipe import DataSet
 
 Rows = Iterable[Example | Skipped]
 
-_LOOKED_AT = 200  # examples that tell how answers are to be looked for
+_LOOKED_AT = 200  # examples that tell how answers are to be matched
+_IN_MEMORY = 256 << 20  # bytes of a file whose examples are kept
 
 
 class ExampleFile:
-    """Examples by number, of which only the places are in memory.
+    """Training examples by number.
 
     Args:
-        data: The file.
+        data: The file, and how much of it is used.
         scratch: Where a file that cannot be read by number (a JSON array, a compressed file) is rewritten.
-        rows: What is in a file that has no examples but can be read as such.
+        rows: Reads the rows of a file that is not in one of the formats for training examples.
+
+    Attributes:
+        label: Its name in logs.
+        weight: How often each example is seen in an epoch.
+        left_out: The number of rows that cannot be used, by reason.
+        answered: The number of rows with an answer.
+        positive_keys: For each example a key of its positive passage and one of that passage's article.
+        match: How its answers are matched.
     """
 
     def __init__(self, data: DataSet, scratch: Path, rows: Callable[[], Rows] | None = None) -> None:
         self.label = data.label
         self.weight = data.weight
-        self.left_out: Counter[str] = Counter()  # rows, by what is wrong with them
-        self.answered = 0  # rows with an answer
+        self.left_out: Counter[str] = Counter()
+        self.answered = 0
+        self._lock = threading.Lock()
         self._path = Path(data.path)
-        if rows or formats.detect(data.path) not in ("dpr-jsonl", "tevatron") or _is_packed(self._path):
-            self._path = self._rewrite(data, scratch, rows or (lambda: formats.read_examples(data.path)))
-        self._places = self._scan()
+        if rows or detect(data.path).examples not in ("dpr-jsonl", "tevatron") or _is_packed(self._path):
+            self._path = self._rewrite(data, scratch, rows or (lambda: examples.read_examples(data.path)))
+        self._parsed: list[Example] | None = [] if self._path.stat().st_size <= _IN_MEMORY else None
+        self._places, self.positive_keys = self._scan()
         if not len(self._places):
-            why = "".join(f": {reason} ({count:,} rows)" for reason, count in self.left_out.most_common(1))
-            raise MundapError(f"{data.path}: there is no example in it to train on{why or ': it is empty'}.")
+            why = ": it is empty"
+            for reason, count in self.left_out.most_common(1):
+                why = f": {reason} ({count:,} rows)"
+            raise MundapError(f"{data.path}: there is no example in it to train on{why}.")
+        if 0 < data.max_examples < len(self._places):
+            self._keep(np.random.default_rng(data.sample_seed).permutation(len(self._places))[: data.max_examples])
         self.match: Mode = data.match if data.match != "auto" else self._suggested()
 
     def _suggested(self) -> Mode:
-        first = (self[number] for number in range(min(_LOOKED_AT, len(self))))
-        return match_for([answer for one in first for answer in one.question.answers])
+        answers: list[str] = []
+        for number in range(min(_LOOKED_AT, len(self))):
+            answers += self[number].question.answers
+        return match_for(answers)
 
-    def _scan(self) -> np.ndarray:
-        """The first byte of every row that can be trained on."""
-        places, answering, start = [], [], 0
+    def _scan(self) -> tuple[np.ndarray, np.ndarray]:
+        """(first byte, length) of every row that can be trained on, and the keys of its positive."""
+        places: list[tuple[int, int]] = []
+        keys: list[tuple[int, int]] = []
+        start = 0
         with self._path.open("rb") as file:
             for line in file:
                 if line.strip():
-                    found = _example(line, 0)
+                    found = _example(line, len(places))
                     if isinstance(found, Example):
                         places.append((start, len(line)))
-                        answering.append(_fingerprints(found.positives[0]))
+                        keys.append(_fingerprints(found.positives[0]))
                         self.answered += bool(found.question.answers)
+                        if self._parsed is not None:
+                            self._parsed.append(found)
                     else:
                         self.left_out[found.reason] += 1
                 start += len(line)
-        self.answering = np.array(answering, np.int64).reshape(-1, 2)  # which have the same passage, the same article
-        return np.array(places, np.int64).reshape(-1, 2)
+        return np.array(places, np.int64).reshape(-1, 2), np.array(keys, np.int64).reshape(-1, 2)
+
+    def _keep(self, rows: np.ndarray) -> None:
+        """Use these rows alone."""
+        rows = np.sort(rows)
+        self._places, self.positive_keys = self._places[rows], self.positive_keys[rows]
+        if self._parsed is not None:
+            self._parsed = [self._parsed[row] for row in rows.tolist()]
+        self.answered = sum(bool(self[number].question.answers) for number in range(len(rows)))
 
     def _rewrite(self, data: DataSet, scratch: Path, rows: Callable[[], Rows]) -> Path:
-        """A file with an example a line, made once for what the file is now, and what was left out on the way."""
+        """Write one example per line into a file of its own, once for each state of the original."""
         stamp = hashlib.sha256(f"{Path(data.path).resolve()} {_stamp(data.path)}".encode()).hexdigest()
         path = scratch / f"{data.label}-{stamp[:8]}.jsonl"
         known = path.with_suffix(".left-out.json")
         if not path.exists():
-            with formats.writing(path, "dpr-jsonl") as write:
+            with examples.writing(path, "dpr-jsonl") as write:
                 for found in rows():
                     if isinstance(found, Example):
                         write(found)
@@ -93,26 +126,30 @@ class ExampleFile:
         return len(self._places)
 
     def __getitem__(self, number: int) -> Example:
+        if self._parsed is not None:
+            return self._parsed[number]
         start, length = self._places[number].tolist()
-        # Not by a position that is shared: batches are prepared by a thread of their own.
-        found = _example(os.pread(self._file.fileno(), length, start), number)
+        with self._lock:  # batches are prepared in a thread of their own
+            self._file.seek(start)
+            line = self._file.read(length)
+        found = _example(line, number)
         assert isinstance(found, Example)
         return found
 
     def size(self, number: int) -> int:
-        """Roughly how long an example is, without reading it."""
+        """The length of an example in bytes."""
         return int(self._places[number, 1])
 
 
 def _example(line: bytes, number: int) -> Example | Skipped:
     try:
-        return formats.example(json.loads(line), number, "")
+        return examples.example(json.loads(line), number, "")
     except (ValueError, RecursionError):
         return Skipped("", "not JSON")
 
 
 def _fingerprints(passage: Context) -> tuple[int, int]:
-    """Of a passage and of its article; a passage without a title is an article of its own."""
+    """Keys of a passage and of its article; a passage without a title is an article of its own."""
     whole = f"{passage.title}\n{passage.text}"
     first, second = (
         hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -132,7 +169,7 @@ def size_of(path: str) -> int:
 
 
 def _stamp(path: str) -> list[tuple[str, int, int]]:
-    """Name, size and time of change of a file, or of each in a folder: other ones mean that it has other content."""
+    """Name, size and modification time of a file, or of each file in a folder: when they change, so did the content."""
     whole = Path(path)
     files = sorted(one for one in whole.rglob("*") if one.is_file()) if whole.is_dir() else [whole]
     return [(one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in files]

@@ -4,12 +4,12 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from mundap.datasets.examples import writing
 from mundap.disk import disk_errors
 from mundap.errors import MundapError
 from mundap.index.index import Index
 from mundap.records import Context, Example, Passage, Question
 from mundap.text.sentences import sentence_spans
-from mundap.training.formats import writing
 
 _FEWEST_WORDS = 4
 
@@ -27,10 +27,10 @@ def ict_examples(passages: Iterable[Passage], keep: float = 0.1, seed: int = 0) 
         long = [span for span in spans if len(passage.text[span[0] : span[1]].split()) >= _FEWEST_WORDS]
         if len(spans) < 2 or not long:
             continue
-        chance = random.Random(f"{seed} {passage.id}")  # noqa: S311
-        start, end = chance.choice(long)
+        rng = random.Random(f"{seed} {passage.id}")  # noqa: S311
+        start, end = rng.choice(long)
         text = passage.text
-        if chance.random() >= keep:
+        if rng.random() >= keep:
             text = f"{text[:start].rstrip()} {text[end:].lstrip()}".strip()
         asked = Question(passage.id, passage.text[start:end].strip())
         yield Example(asked, (Context(passage.id, passage.title, text),))

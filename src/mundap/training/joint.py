@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from mundap.encoder import checkpoints
 from mundap.errors import UsageError
-from mundap.models import checkpoint
+from mundap.models.weights import positions
 from mundap.records import Context, Example
 from mundap.training import towers
-from mundap.training.batches import Batch, Tokens, left_out
-from mundap.training.loop import Seen
+from mundap.training.batches import Batch, excluded_mask
+from mundap.training.learner import StepResult
 from mundap.training.processes import Processes
 from mundap.training.reader import ReaderLearner
 from mundap.training.reader_data import Group, ReaderBatch
-from mundap.training.recipe import ReaderRecipe, Recipe
-from mundap.training.step import Step
+from mundap.training.recipe import ReaderRecipe, RetrieverRecipe
+from mundap.training.step import RetrieverStep
+from mundap.training.tokens import Tokens
 
 
 class JointLearner(ReaderLearner):
@@ -30,37 +32,34 @@ class JointLearner(ReaderLearner):
         if processes.world > 1:
             raise UsageError("joint training runs in one process: leave out torchrun, or `retriever`")
         super().__init__(recipe, processes, scratch)
-        normalized, longest = _manner(recipe.retriever)
-        self._pair = Recipe(
-            start=recipe.retriever,
+        self._pair = RetrieverRecipe(
+            base_model=recipe.retriever,
             towers="two",
-            freeze="passage",
-            similarity="cosine" if normalized else "dot",
-            temperature=0.05 if normalized else 1.0,
+            freeze_tower="passage",
             dropout=recipe.dropout,
             attention_dropout=recipe.attention_dropout,
-            cache=recipe.cache,
+            grad_cache=recipe.grad_cache,
             precision=recipe.precision,
-            recompute=recipe.recompute,
+            gradient_checkpointing=recipe.gradient_checkpointing,
             question_length=recipe.question_length,
-            passage_length=longest,
+            passage_length=_passage_length(Path(recipe.retriever)),
             seed=recipe.seed,
         )
         self._retriever, tokenizer = towers.build(self._pair)
         self._tokens = Tokens(tokenizer, self._pair)
-        self._step = Step(self._retriever, self._pair, processes, self._tokens.pad)
+        self._step = RetrieverStep(self._retriever, self._pair, processes, self._tokens.pad)
         self.model = torch.nn.ModuleDict({"reader": self.reader, "question": self._retriever.question})
         self._retriever.passage.to(processes.device)
 
-    def backward(self, batch: ReaderBatch, scale: float) -> Seen:
-        """Both gradients: each encoder has its own parameters."""
-        seen = super().backward(batch, scale)
+    def backward(self, batch: ReaderBatch, scale: float) -> StepResult:
+        """Add both gradients: reader and question encoder share no parameters."""
+        result = super().backward(batch, scale)
         asked = [group for group in batch.groups if group.target is not None]
         if not asked:
-            return seen
+            return result
         share = self._recipe.retriever_weight * len(asked) / batch.examples
         found = self._step.backward(self._as_batch(asked), scale * share)
-        return Seen(seen.loss + share * found.loss, seen.rank)
+        return StepResult(result.loss + share * found.loss, result.rank)
 
     def _as_batch(self, groups: list[Group]) -> Batch:
         columns: list[Context] = []
@@ -76,15 +75,15 @@ class JointLearner(ReaderLearner):
             self._tokens.passages([(one.title, one.text) for one in columns]),
             np.arange(len(columns)),
             targets,
-            left_out(examples, columns, owners, targets, self._pair, [group.match for group in groups]),
+            excluded_mask(examples, columns, owners, targets, self._pair, [group.match for group in groups]),
             0,
             len(groups),
         )
 
-    def at_start(self) -> Any:
-        """Both as they were."""
+    def initial_model(self) -> Any:
+        """Reader and question encoder before training."""
         start = towers.build(self._pair)[0]
-        return torch.nn.ModuleDict({"reader": super().at_start(), "question": start.question})
+        return torch.nn.ModuleDict({"reader": super().initial_model(), "question": start.question})
 
     def save(self, folder: Path) -> None:
         """The reader, and beside it the pair of encoders."""
@@ -92,10 +91,10 @@ class JointLearner(ReaderLearner):
         towers.save(self._retriever, folder.with_name("retriever"))
 
 
-def _manner(folder: str) -> tuple[bool, int]:
-    """Whether a retriever's vectors are normalized, and how many tokens of a passage it encodes.
+def _passage_length(folder: Path) -> int:
+    """The number of tokens of a passage that a retriever encodes.
 
     That is not the length of the reader's windows: the passages' vectors must be those of an index made with it.
     """
-    loaded = checkpoint.open_checkpoint(Path(folder), "passage")
-    return loaded.recipe.normalized, min(loaded.recipe.max_length, checkpoint.positions(loaded.network.config))
+    loaded = checkpoints.open_checkpoint(folder, "passage")
+    return min(loaded.settings.max_length, positions(loaded.network.config))

@@ -1,4 +1,4 @@
-"""The log of a run: a line a step and a line a validation, in log.jsonl and, where it is installed, in TensorBoard."""
+"""The log of a run: a line per step and per validation in log.jsonl, and in TensorBoard where it is installed."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ class Log:
                     self._board.add_scalar(name, value, facts["step"])
 
     def forget(self, after: int = -1) -> None:
-        """Drop what was written after a step; by default all."""
+        """Drop the rows after a step; by default all."""
         if self._path.exists():
             lines = [line for line in self._path.read_bytes().splitlines(keepends=True) if _step_of(line) <= after]
             write_atomic(self._path, b"".join(lines))

@@ -1,4 +1,4 @@
-"""Several processes as one: what torchrun starts, and sums and collections over all of them."""
+"""The processes that torchrun starts, working as one: gather, sum, agree, wait."""
 
 import os
 from datetime import timedelta
@@ -11,7 +11,7 @@ _PATIENCE = timedelta(minutes=30)
 
 
 class Processes:
-    """This process among all; alone, everything here costs nothing."""
+    """This process among all. With a single process nothing here costs anything."""
 
     def __init__(self) -> None:
         self.rank = int(os.environ.get("RANK", "0"))
@@ -26,7 +26,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes files and talks."""
+        """Whether this is the process that writes files and reports."""
         return self.rank == 0
 
     def gather(self, rows: Any) -> Any:
@@ -44,7 +44,7 @@ class Processes:
         return torch.cat([part[: int(one)] for part, one in zip(parts, counts, strict=True)])
 
     def add_gradients(self, parameters: list[Any]) -> None:
-        """Each process has the gradient of its own texts: the sum of all is that of the whole batch."""
+        """Sum the gradients of all processes: that is the gradient of the whole batch."""
         if self.world == 1:
             return
         for parameter in parameters:
@@ -59,7 +59,7 @@ class Processes:
             start += size
 
     def agree(self, value: float) -> float:
-        """The first process's number, for all."""
+        """The first process's number, in all processes."""
         if self.world == 1:
             return value
         shared = torch.tensor([value], dtype=torch.float64, device=self.device)
@@ -67,11 +67,11 @@ class Processes:
         return float(shared[0])
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait until all processes are here."""
         if self.world > 1:
             dist.barrier()
 
     def close(self) -> None:
-        """Leave the others."""
+        """Leave the process group."""
         if self.world > 1 and dist.is_initialized():
             dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""The reader as something to train: selection of the passage and the span in it."""
+"""The reader as a learner: selection of the passage and the span in it."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -8,37 +8,42 @@ from typing import Any
 import numpy as np
 import torch
 
+from mundap.encoder.network import chunks, padded
 from mundap.errors import MundapError
-from mundap.models import checkpoint
 from mundap.models.folder import ReaderConfig
-from mundap.models.reader import Scored
-from mundap.models.reader_checkpoint import ReaderNetwork, open_reader, write_reader
-from mundap.models.windows import Window, Windows
+from mundap.models.weights import positions
 from mundap.reader.answers import rank
+from mundap.reader.checkpoints import open_reader, write_reader
+from mundap.reader.inputs import Window, Windows
+from mundap.reader.network import ReaderNetwork
+from mundap.reader.runtime import Scored
 from mundap.text.judge import judge
 from mundap.training import loop, losses
-from mundap.training.loop import Figures, Seen, Trained, Watcher
+from mundap.training.learner import DevFigures, StepCallback, StepResult, TrainingResult
 from mundap.training.processes import Processes
-from mundap.training.reader_data import DevQuestion, Group, ReaderBatch, ReaderBatches, dev_questions, example_file
+from mundap.training.reader_data import DevQuestion, ReaderBatch, ReaderBatches, dev_questions, example_file
+from mundap.training.reader_loss import ReaderLoss
 from mundap.training.recipe import ReaderRecipe
-from mundap.training.step import Pieces
+from mundap.training.step import ChunkedForward
 from mundap.training.teacher import Teacher
-from mundap.training.towers import chunks, padded, set_dropout
+from mundap.training.towers import attention_for, freeze_bottom, set_dropout
 
 _BATCH = 32
+_FIGURES = ("nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1")
+_NOT_PERCENT = ("nll", "rank")
 
 
-def train(recipe: ReaderRecipe, watch: Watcher = lambda progress: None) -> Trained:
-    """Train a reader, or go on with a run that was stopped, in the recipe's folder.
+def train(recipe: ReaderRecipe, callback: StepCallback = lambda progress: None) -> TrainingResult:
+    """Train a reader into the recipe's folder, or resume the run that was stopped there.
 
     Raises:
-        MundapError: The loss is no number any more; the last good checkpoint is kept.
+        MundapError: The loss is not finite; the last good checkpoint is kept.
     """
     if recipe.retriever:
         from mundap.training.joint import JointLearner
 
-        return loop.run(recipe, lambda processes, scratch: JointLearner(recipe, processes, scratch), watch)
-    return loop.run(recipe, lambda processes, scratch: ReaderLearner(recipe, processes, scratch), watch)
+        return loop.run(recipe, lambda processes, scratch: JointLearner(recipe, processes, scratch), callback)
+    return loop.run(recipe, lambda processes, scratch: ReaderLearner(recipe, processes, scratch), callback)
 
 
 class ReaderLearner:
@@ -51,100 +56,58 @@ class ReaderLearner:
         if not recipe.selection_only and not any(file.answered for file in self.files):
             names = ", ".join(one.path for one in recipe.train)
             raise MundapError(
-                f"{names}: no example has an answer, so there are no spans to learn. Train a reranker with "
-                "--selection-only, or give examples with answers."
+                f"{names}: no example has an answer, so there are no spans to learn. Set selection_only to train a "
+                "reranker, or give examples with answers."
             )
-        self._dev = {
-            file.label: dev_questions(file, recipe.dev_limit, recipe.passages)
-            for file in (example_file(one, scratch) for one in recipe.dev)
-        }
-        torch.manual_seed(recipe.seed)  # new heads start from chance
-        self._loaded = open_reader(Path(recipe.start), attention=None, fresh=True)
-        longest = min(recipe.passage_length, checkpoint.positions(self._loaded.model.network.config))
-        manner = {name: getattr(recipe, name) for name in ("question_length", "stride", "longest")}
-        self._loaded = replace(self._loaded, max_length=longest, manner={**manner, "spans": not recipe.selection_only})
-        self.reader = self.model = _prepared(self._loaded.model, recipe)
-        tokenizer = self._loaded.tokenizer
-        self._pad = int(tokenizer.pad_token_id or 0)
-        raw = tokenizer.backend_tokenizer
-        raw.no_padding()
-        raw.no_truncation()
-        self.config = ReaderConfig(
-            name="training",
-            max_length=longest,
-            **manner,
-            ranking="selection",
-        )
-        self._windows = Windows(raw, self.config)
+        self._dev: dict[str, list[DevQuestion]] = {}
+        for one in recipe.dev:
+            file = example_file(one, scratch)
+            self._dev[file.label] = dev_questions(file, recipe.max_dev_questions, recipe.num_passages)
+        self._open()
         self._batches = ReaderBatches(self.files, recipe, self._windows, processes.rank, processes.world)
         self._teacher = Teacher(recipe.teacher) if recipe.teacher else None
 
+    def _open(self) -> None:
+        """The network, and how it sees a passage."""
+        recipe = self._recipe
+        self._loaded = _opened(recipe)
+        length = min(recipe.passage_length, positions(self._loaded.model.network.config))
+        lengths: dict[str, Any] = {
+            "question_length": recipe.question_length,
+            "stride": recipe.stride,
+            "max_answer_length": recipe.max_answer_length,
+        }
+        settings = {**lengths, "spans": not recipe.selection_only}
+        self._loaded = replace(self._loaded, max_length=length, settings=settings)
+        self.reader = self.model = _prepared(self._loaded.model, recipe)
+        tokenizer = self._loaded.tokenizer
+        self._pad = int(tokenizer.pad_token_id or 0)
+        self.config = ReaderConfig(name="training", max_length=length, ranking="selection", **lengths)
+        self._windows = Windows(tokenizer.backend_tokenizer, self.config)
+
     @property
-    def an_epoch(self) -> int:
+    def batches_per_epoch(self) -> int:
         """Batches in an epoch."""
-        return self._batches.an_epoch
+        return self._batches.batches_per_epoch
 
-    def since(self, step: int) -> Generator[ReaderBatch]:
-        """Batches from a step on, for ever."""
-        return self._batches.since(step)
+    def batches_from(self, step: int) -> Generator[ReaderBatch]:
+        """Yield batches from a step on, without end."""
+        return self._batches.batches_from(step)
 
-    def backward(self, batch: ReaderBatch, scale: float) -> Seen:
-        """Each question weighs the same; processes have whole groups, so the sum of their gradients is exact."""
+    def backward(self, batch: ReaderBatch, scale: float) -> StepResult:
+        """Add the gradient of a batch. Processes hold whole groups, so the sum of their gradients is exact."""
         device = next(self.reader.parameters()).device
-        windows = [window for group in batch.groups for window in group.windows]
-        rows = [window.ids for window in windows]
-        pieces = Pieces(self.reader, rows, self._recipe, self._pad, device)
-        selection: list[Any] = [None] * len(rows)
-        spans: list[Any] = [torch.zeros((), device=device)] * len(rows)
-        right = [places for group in batch.groups for places in group.spans]
-        weights = self._null_weights(batch.groups, device)
-        taught = self._teacher.opinions(batch.groups) if self._teacher else None
-        share = self._recipe.teacher_weight if taught else 0.0
-        for numbers, (starts, ends, chosen) in zip(pieces.groups, pieces.outputs, strict=True):
-            for place, number in enumerate(numbers):
-                selection[number] = chosen[place]
-            if not self._recipe.selection_only:
-                lengths = torch.tensor([len(rows[number]) for number in numbers], device=device)
-                beyond = torch.arange(starts.shape[1], device=device) >= lengths.unsqueeze(1)
-                starts, ends = (part.masked_fill(beyond, -torch.inf) for part in (starts, ends))
-                places, null = [right[number] for number in numbers], weights[torch.tensor(numbers, device=device)]
-                values = losses.reading(starts, ends, places, null, self._recipe.spans == "best")
-                if taught:
-                    counts = torch.where(torch.tensor([bool(one) for one in places], device=device), 1.0, null)
-                    some = [(windows[number], taught[number]) for number in numbers]
-                    told = _imitated(starts, [(window, one.starts) for window, one in some])
-                    told = told + _imitated(ends, [(window, one.ends) for window, one in some])
-                    values = (1 - share) * values + share * counts * told
-                for place, number in enumerate(numbers):
-                    spans[number] = values[place]
-        total, ranks, first = torch.zeros((), device=device), [], 0
-        for group in batch.groups:
-            scores = torch.stack(selection[first : first + len(group.windows)])
-            choice = losses.selecting(scores, group.target)
-            if taught:
-                others = [one.selection for one in taught[first : first + len(scores)]]
-                choice = (1 - share) * choice + share * losses.agreeing(scores, scores.new_tensor(others))
-            total = total + choice + torch.stack(spans[first : first + len(scores)]).sum()
-            if group.target is not None:
-                ranks.append(1 + int((scores > scores[group.target]).sum()))
-            first += len(scores)
+        taught = self._teacher.predict(batch.groups) if self._teacher else None
+        loss = ReaderLoss(batch.groups, self._recipe, taught, device)
+        forward = ChunkedForward(self.reader, [window.ids for window in loss.windows], self._recipe, self._pad, device)
+        total, ranks = loss.of(forward.groups, forward.outputs)
         (total * scale / batch.examples).backward()
-        pieces.carry_back()
+        forward.backward()
         facts = torch.tensor([[float(total.detach()), float(sum(ranks)), float(len(ranks))]], device=device)
-        loss, ranked, count = self._processes.gather(facts).sum(0).tolist()
-        return Seen(loss / batch.examples, ranked / max(count, 1))
+        summed, ranked, count = self._processes.gather(facts).sum(0).tolist()
+        return StepResult(summed / batch.examples, ranked / max(count, 1))
 
-    def _null_weights(self, groups: Sequence[Group], device: Any) -> Any:
-        """What it counts in a passage without the answer that no span is the right one."""
-        weights = []
-        for group in groups:
-            without = sum(not spans for spans in group.spans)
-            for number, spans in enumerate(group.spans):
-                counts = not spans and number != group.target
-                weights.append(self._recipe.null_span / without if counts else 0.0)
-        return torch.tensor(weights, device=device)
-
-    def validate(self) -> Figures:
+    def validate(self) -> DevFigures:
         """For each dev set, and over all: loss, rank of the positive, EM and F1."""
         self.reader.eval()
         try:
@@ -152,27 +115,28 @@ class ReaderLearner:
         finally:
             self.reader.train()
         if found:
-            names = next(iter(found.values()))
-            found["all"] = {name: float(np.mean([one[name] for one in found.values()])) for name in names}
+            found["all"] = {name: float(np.mean([one[name] for one in found.values()])) for name in _FIGURES}
         return found
 
     def _figures(self, asked: Sequence[DevQuestion]) -> dict[str, float]:
         share = -(-len(asked) // self._processes.world)
-        own = asked[self._processes.rank * share : (self._processes.rank + 1) * share]
-        names = ("nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1")
-        rows = torch.zeros((len(own), len(names)), dtype=torch.float64, device=self._processes.device)
-        for row, one in enumerate(own):
-            rows[row] = torch.tensor(self._look_at(one), dtype=torch.float64)
+        mine = asked[self._processes.rank * share : (self._processes.rank + 1) * share]
+        rows = torch.zeros((len(mine), len(_FIGURES)), dtype=torch.float64, device=self._processes.device)
+        for row, one in enumerate(mine):
+            rows[row] = torch.tensor(self._measure(one), dtype=torch.float64)
         means = self._processes.gather(rows).mean(0).tolist()
-        return {name: value * (1 if name in ("nll", "rank") else 100) for name, value in zip(names, means, strict=True)}
+        figures = {}
+        for name, value in zip(_FIGURES, means, strict=True):
+            figures[name] = value if name in _NOT_PERCENT else 100 * value
+        return figures
 
-    def _look_at(self, one: DevQuestion) -> list[float]:
-        """The figures of one question: the passages compete, and the positive is read alone."""
+    def _measure(self, one: DevQuestion) -> list[float]:
+        """The figures of one question: once with all passages competing, once with the positive alone."""
         pairs = [(context.title, context.text) for context in one.passages]
         read = scored(self.reader, self._windows.of(one.question.text, pairs), self._pad)
         scores = torch.tensor([max(window.selection or 0.0 for window in windows) for windows in read])
         place = 1.0 + float((scores > scores[0]).sum())
-        values = [float(losses.selecting(scores, 0)), place, float(place == 1)]
+        values = [float(losses.selection_nll(scores, 0)), place, float(place == 1)]
         for number in (len(pairs), 1):
             texts = [text for _, text in pairs[:number]]
             found = rank(texts, read[:number], [0.0] * number, self.config)
@@ -180,15 +144,14 @@ class ReaderLearner:
             values += judge(text, one.question.answers, one.match)
         return values
 
-    def score(self, figures: Figures) -> float:
-        """More is better."""
+    def score(self, figures: DevFigures) -> float:
+        """The figure that selects the checkpoint; more is better."""
         value = figures["all"][self._recipe.metric]
-        return -value if self._recipe.metric in ("nll", "rank") else value
+        return -value if self._recipe.metric in _NOT_PERCENT else value
 
-    def at_start(self) -> Any:
+    def initial_model(self) -> Any:
         """The model before training."""
-        torch.manual_seed(self._recipe.seed)
-        return open_reader(Path(self._recipe.start), attention=None, fresh=True).model
+        return _opened(self._recipe).model
 
     def save(self, folder: Path) -> None:
         """Write the reader."""
@@ -214,18 +177,14 @@ def scored(reader: Any, rows: Sequence[Sequence[Window]], pad: int) -> list[list
     return result
 
 
-def _imitated(logits: Any, rows: Sequence[tuple[Window, np.ndarray]]) -> Any:
-    """How far each row is from a teacher's shares, among the tokens of the text and "none"."""
-    shares, outside = torch.zeros_like(logits), torch.ones_like(logits, dtype=torch.bool)
-    for number, (window, row) in enumerate(rows):
-        shares[number, : len(row)] = torch.from_numpy(row)
-        outside[number, 0] = False
-        outside[number, window.first : window.first + len(window.offsets)] = False
-    return losses.imitating(logits.masked_fill(outside, -torch.inf), shares)
+def _opened(recipe: ReaderRecipe) -> Any:
+    torch.manual_seed(recipe.seed)  # new heads are initialised at random
+    return open_reader(Path(recipe.base_model), attention=attention_for(recipe.precision), fresh=True)
 
 
 def _prepared(model: ReaderNetwork, recipe: ReaderRecipe) -> ReaderNetwork:
     set_dropout(model.network, recipe.dropout, recipe.attention_dropout)
-    if recipe.recompute:
+    freeze_bottom(model.network, recipe.freeze_layers)
+    if recipe.gradient_checkpointing:
         model.network.gradient_checkpointing_enable()
     return model

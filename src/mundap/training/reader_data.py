@@ -7,46 +7,61 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mundap import questions
-from mundap.documents.files import open_file
-from mundap.evaluation.runs import Faults, read_run
-from mundap.models.windows import Window, Windows
+from mundap.datasets import queries
+from mundap.datasets.detect import detect
+from mundap.datasets.runs import Faults, read_run
+from mundap.mining.rule import NegativeRule
+from mundap.reader.inputs import Window, Windows
 from mundap.records import Context, Example, Question, Skipped
 from mundap.text.answers import Mode, find_answers, has_answer
+from mundap.training.batch_loader import BatchLoader
 from mundap.training.examples import ExampleFile
 from mundap.training.recipe import DataSet, ReaderRecipe
-from mundap.training.stream import Stream
 
 Places = list[tuple[int, int]]
 
 
 def example_file(data: DataSet, scratch: Path) -> ExampleFile:
     """Examples out of a training file, of SQuAD-shaped data, or of DPR's results."""
-    head = b"" if Path(data.path).is_dir() else open_file(data.path).head()
-    if b'"positive_ctxs"' in head or b'"positive_passages"' in head or head[:1] not in (b"{", b"["):
+    found = detect(data.path)
+    if found.has_positives:
         return ExampleFile(data, scratch)
-    return ExampleFile(data, scratch, lambda: _examples(data.path, head, data.match))
+    return ExampleFile(data, scratch, lambda: _examples(data.path, found.has_results, data.match))
 
 
-def _examples(path: str, head: bytes, wanted: str) -> Iterator[Example | Skipped]:
-    if b'"ctxs"' in head or b'"contexts"' in head:
-        faults = Faults()
-        for result in read_run(path, faults):
-            right: list[Context] = []
-            wrong: list[Context] = []
-            texts = [context for context in result.contexts if context.text.strip()]
-            for context in texts:
-                answers = result.question.answers
-                told = has_answer(context.text, answers, questions.match_for(answers) if wanted == "auto" else wanted)  # type: ignore[arg-type]
-                (right if told else wrong).append(context)
-            if right:
-                yield Example(result.question, tuple(right), tuple(wrong))
+def _examples(path: str, has_results: bool, match: str) -> Iterator[Example | Skipped]:
+    if has_results:
+        return _from_run(path, match)
+    return _from_questions(path)
+
+
+def _from_run(path: str, wanted: str) -> Iterator[Example | Skipped]:
+    """DPR's retrieval results: passages with the answer are positives, the others hard negatives."""
+    faults = Faults()
+    for result in read_run(path, faults):
+        answers = result.question.answers
+        match: Any = queries.match_for(answers) if wanted == "auto" else wanted
+        positives: list[Context] = []
+        negatives: list[Context] = []
+        for context in result.contexts:
+            if not context.text.strip():
+                continue
+            if has_answer(context.text, answers, match):
+                positives.append(context)
             else:
-                why = "no passage of the question has the answer" if texts else "the passages have no text"
-                yield Skipped(result.question.id, why)
-        yield from faults.skipped
-        return
-    for question in questions.read(path):
+                negatives.append(context)
+        if positives:
+            yield Example(result.question, tuple(positives), tuple(negatives))
+        elif negatives:
+            yield Skipped(result.question.id, "no passage of the question has the answer")
+        else:
+            yield Skipped(result.question.id, "the passages have no text")
+    yield from faults.skipped
+
+
+def _from_questions(path: str) -> Iterator[Example | Skipped]:
+    """SQuAD-shaped data: the paragraph that a question was asked about is its positive."""
+    for question in queries.read(path):
         if isinstance(question, Skipped):
             yield question
             continue
@@ -59,15 +74,15 @@ def _examples(path: str, head: bytes, wanted: str) -> Iterator[Example | Skipped
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A question with its passages, a window of each.
+    """A question with its passages, one window of each.
 
     Attributes:
-        windows: What the network reads.
-        spans: For each window the right spans, as tokens; empty for passages without the answer.
-        target: Which window has the answer; None if none has.
-        question: What is asked.
-        passages: What the windows are of.
-        match: How its answers are looked for.
+        windows: The network's inputs.
+        spans: For each window the answer spans, as token positions; empty for passages without the answer.
+        target: The window with the answer; None if there is none.
+        question: The question.
+        passages: The passages of the windows.
+        match: How its answers are matched.
     """
 
     windows: list[Window]
@@ -87,7 +102,7 @@ class ReaderBatch:
     epoch: int
 
 
-class ReaderBatches(Stream[ReaderBatch]):
+class ReaderBatches(BatchLoader[ReaderBatch]):
     """All batches of a reader's run.
 
     Args:
@@ -105,7 +120,7 @@ class ReaderBatches(Stream[ReaderBatch]):
         self._recipe = recipe
         self._windows = windows
 
-    def _batch(self, places: list[list[int]], epoch: int) -> ReaderBatch:
+    def _collate(self, places: list[list[int]], epoch: int) -> ReaderBatch:
         examples = [self._sets[a][b] for a, b in places]
         share = len(examples) // self._world
         own = range(self._rank * share, (self._rank + 1) * share)
@@ -114,52 +129,53 @@ class ReaderBatches(Stream[ReaderBatch]):
 
     def _group(self, row: int, examples: list[Example], epoch: int, place: list[int], match: Mode) -> Group:
         recipe, example = self._recipe, examples[row]
-        chance = random.Random(f"{recipe.seed} {epoch} {place}")  # noqa: S311
-        negatives = self._negatives(row, examples, chance, match)
-        none = bool(negatives) and chance.random() < recipe.null
-        chosen = negatives[: recipe.passages] if none else negatives[: recipe.passages - 1]
-        windows = [chance.choice(row) for row in self._of(example, chosen)]
+        rng = random.Random(f"{recipe.seed} {epoch} {place}")  # noqa: S311
+        negatives = self._negatives(row, examples, rng, match)
+        none = bool(negatives) and rng.random() < recipe.no_answer_ratio
+        chosen = negatives[: recipe.num_passages] if none else negatives[: recipe.num_passages - 1]
+        windows = [rng.choice(row) for row in self._of(example, chosen)]
         spans: list[Places] = [[] for _ in windows]
         if none:
             return Group(windows, spans, None, example.question, list(chosen), match)
-        positive = chance.choice(example.positives)
-        window, right = self._positive(example, positive, chance, match)
+        positive = rng.choice(example.positives)
+        window, right = self._positive(example, positive, rng, match)
         return Group([window, *windows], [right, *spans], 0, example.question, [positive, *chosen], match)
 
     def _of(self, example: Example, contexts: Sequence[Context]) -> list[list[Window]]:
         pairs = [(context.title, context.text) for context in contexts]
         return self._windows.of(example.question.text, pairs) if pairs else []
 
-    def _positive(self, example: Example, positive: Context, chance: Any, match: Mode) -> tuple[Window, Places]:
-        """A window of the positive that has the answer, with the places of it."""
+    def _positive(self, example: Example, positive: Context, rng: Any, match: Mode) -> tuple[Window, Places]:
+        """A window of the positive that contains the answer, with its spans."""
         rows = self._of(example, [positive])[0]
         if self._recipe.selection_only:
             return rows[0], []
         places = find_answers(positive.text, example.question.answers, match)
         right = [(window, spans) for window in rows if (spans := tokens_of(window, places))]
-        return chance.choice(right) if right else (rows[0], [])
+        return rng.choice(right) if right else (rows[0], [])
 
-    def _negatives(self, row: int, examples: list[Example], chance: Any, match: Mode) -> list[Context]:
-        """Enough passages without the answer: the example's own first, then those of its neighbours."""
+    def _negatives(self, row: int, examples: list[Example], rng: Any, match: Mode) -> list[Context]:
+        """Passages without the answer: the example's own first, then positives of other questions in the batch."""
         example = examples[row]
         own = {one.text for one in example.positives}
         found = [one for one in (*example.hard, *example.negatives) if one.text not in own]
-        chance.shuffle(found)
+        rng.shuffle(found)
         others = [one.positives[0] for number, one in enumerate(examples) if number != row]
-        chance.shuffle(others)
-        missing = self._recipe.passages - len(found)
-        return found + list(islice(_wrong_for(example, others, match), max(0, missing)))
+        rng.shuffle(others)
+        missing = self._recipe.num_passages - len(found)
+        return found + list(islice(_negatives_for(example, others, match), max(0, missing)))
 
 
-def _wrong_for(example: Example, others: Iterable[Context], match: Mode) -> Iterator[Context]:
-    """Those of other questions' passages that are wrong for this one, each once.
+def _negatives_for(example: Example, others: Iterable[Context], match: Mode) -> Iterator[Context]:
+    """The passages of other questions that are negatives for this one, each once.
 
-    None has the answer, and none is its own positive, which many questions may share: data for ranking has no answers
-    to tell that by.
+    None contains the answer, and none is its own positive, which several questions may share: ranking data has no
+    answers to tell by.
     """
-    seen = {one.text for one in example.positives}
+    rule = NegativeRule(example.question, example.positives, match, duplicate=None)
+    seen: set[str] = set()
     for one in others:
-        if one.text not in seen and not has_answer(one.text, example.question.answers, match):
+        if one.text not in seen and rule.is_negative("", one.text):
             seen.add(one.text)
             yield one
 
@@ -199,6 +215,6 @@ def dev_questions(examples: ExampleFile, limit: int, passages: int) -> list[DevQ
         others = [*one.hard, *one.negatives][:wanted]
         if not others:
             near = (rows[(number + step) % len(rows)].positives[0] for step in range(1, len(rows)))
-            others = list(islice(_wrong_for(one, near, examples.match), wanted))
+            others = list(islice(_negatives_for(one, near, examples.match), wanted))
         found.append(DevQuestion(one.question, (one.positives[0], *others), examples.match))
     return found

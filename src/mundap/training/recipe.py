@@ -1,11 +1,8 @@
-"""Recipes: everything a training run is made of, in one record, from a TOML file and from flags."""
+"""Recipes: everything a training run is made of, in one record. `recipe_files.py` reads and writes them as TOML."""
 
-import difflib
-import tomllib
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from mundap.errors import UsageError
 
@@ -16,14 +13,18 @@ class DataSet:
 
     Attributes:
         path: Any file that `mundap data check` accepts.
-        name: What it is called in logs; the file's name by default.
+        name: Its name in logs; by default the file's name.
         weight: How often each example is seen in an epoch; .5 takes half of them, a different half each epoch.
-        match: How answers are looked for; `auto`: as the answers suggest.
+        max_examples: Use only this many, drawn once: the same ones in every epoch. 0 uses all.
+        sample_seed: Seed of that draw. A larger `max_examples` with the same seed adds to the smaller draw.
+        match: How answers are matched; `auto`: as the answers suggest.
     """
 
     path: str
     name: str = ""
     weight: float = 1.0
+    max_examples: int = 0
+    sample_seed: int = 0
     match: Literal["auto", "string", "regex", "cjk"] = "auto"
 
     @property
@@ -33,222 +34,224 @@ class DataSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What every training run is made of.
+class TrainingRecipe:
+    """The settings that all trainers share.
 
     Attributes:
-        train: What to learn from.
-        dev: What to validate on.
-        out: The folder of the run: checkpoints, log, report, and the model.
-        start: A checkpoint to start from (Hugging Face, sentence-transformers, DPR).
-        batch: Questions a step, over all processes.
-        accumulate: Batches a step of the optimizer.
-        epochs: How often the data is gone through.
-        steps: At most so many steps of the optimizer; 0 for no limit.
-        rate: The highest learning rate.
-        warmup: The share of the steps in which it rises.
-        decay: `linear` to zero, or `constant`.
+        train: Training sets.
+        dev: Dev sets, for validation.
+        output_dir: The folder of the run: checkpoints, log, report, and the model.
+        base_model: The checkpoint to start from (Hugging Face, sentence-transformers, DPR).
+        batch_size: Questions in a batch, over all processes.
+        gradient_accumulation_steps: Batches in one step of the optimizer.
+        epochs: Passes over the training sets.
+        max_steps: Upper limit on optimizer steps; 0 for none.
+        learning_rate: The peak learning rate.
+        warmup_ratio: The share of the steps in which the learning rate rises.
+        lr_scheduler_type: `linear` decay to zero, or `constant`.
         weight_decay: Of AdamW.
-        dropout: In place of the checkpoint's own; negative keeps that.
-        attention_dropout: Inside of the attention, if another; 0 lets a CPU use its fast kernel (1.7 times the steps).
-        clip: The largest norm of the gradient.
-        precision: `fp32`, or on a GPU `bf16` or `fp16`.
-        cache: Texts that are in memory at a time (gradient caching); 0 keeps the whole batch.
-        recompute: Trade time for memory inside the network (gradient checkpointing).
-        question_length: The most tokens of a question.
-        passage_length: The most tokens of a passage.
-        group: Put passages of like length into a batch.
-        validate: Steps between validations; 0: at the end of each epoch.
-        checkpoint: Minutes between checkpoints.
-        patience: Validations without improvement before it stops; 0 for never.
-        dev_limit: Questions of each dev set.
-        mean: The share of the steps, the last ones, whose weights are averaged; taken if no worse on the dev sets.
-        average: Blend the best weights with those it started from: this share of the start.
-        seed: Of everything random.
+        dropout: Replaces the checkpoint's dropout; negative keeps it.
+        attention_dropout: Dropout on attention weights, if different; 0 lets a CPU use its fast kernel (1.7 times the
+            steps).
+        max_grad_norm: Gradients are clipped to this norm.
+        precision: `fp32`; `bf16` on a GPU or a CPU with bf16 instructions; `fp16` on a GPU.
+        grad_cache: Texts in memory at a time (gradient caching); 0 keeps the whole batch.
+        gradient_checkpointing: Recompute activations in the backward pass: less memory, more time.
+        freeze_layers: The bottom layers that do not learn, and the embeddings with them: cheaper steps.
+        question_length: The maximum number of tokens of a question.
+        passage_length: The maximum number of tokens of a passage.
+        group_by_length: Put passages of similar length into one batch.
+        eval_steps: Steps between validations; 0: at the end of each epoch.
+        checkpoint_minutes: Minutes between checkpoints.
+        early_stopping_patience: Stop after this many validations without improvement; 0 for never.
+        max_dev_questions: Questions used of each dev set.
+        average_last: Average the weights of this share of the steps, the last ones; kept if no worse on the dev sets.
+        interpolate_with_base: The share of the base model's weights in the result.
+        seed: Random seed of the whole run.
     """
 
     train: tuple[DataSet, ...] = ()
     dev: tuple[DataSet, ...] = ()
-    out: str = ""
-    start: str = ""
-    batch: int = 32
-    accumulate: int = 1
+    output_dir: str = ""
+    base_model: str = ""
+    batch_size: int = 32
+    gradient_accumulation_steps: int = 1
     epochs: int = 3
-    steps: int = 0
-    rate: float = 2e-5
-    warmup: float = 0.1
-    decay: Literal["linear", "constant"] = "linear"
+    max_steps: int = 0
+    learning_rate: float = 2e-5
+    warmup_ratio: float = 0.1
+    lr_scheduler_type: Literal["linear", "constant"] = "linear"
     weight_decay: float = 0.01
     dropout: float = -1.0
     attention_dropout: float = -1.0
-    clip: float = 2.0
+    max_grad_norm: float = 2.0
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    cache: int = 0
-    recompute: bool = False
+    grad_cache: int = 0
+    gradient_checkpointing: bool = False
+    freeze_layers: int = 0
     question_length: int = 64
     passage_length: int = 256
-    group: bool = True
-    validate: int = 0
-    checkpoint: float = 5.0
-    patience: int = 0
-    dev_limit: int = 1000
-    mean: float = 0.0
-    average: float = 0.0
+    group_by_length: bool = True
+    eval_steps: int = 0
+    checkpoint_minutes: float = 5.0
+    early_stopping_patience: int = 0
+    max_dev_questions: int = 1000
+    average_last: float = 0.0
+    interpolate_with_base: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("batch", 1),
-            ("accumulate", 1),
-            ("epochs", 1),
-            ("question_length", 4),
-            ("passage_length", 8),
-        ):
-            if getattr(self, name) < least:
-                raise UsageError(f"{name} = {getattr(self, name)}: at least {least}")
-        for name in ("rate", "clip"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name} = {getattr(self, name)}: it must be greater than 0")
-        if not all(0 <= share < 1 for share in (self.warmup, self.mean, self.average)):
-            raise UsageError("warmup, mean and average are shares: from 0 up to, not including, 1")
-        if any(one.weight <= 0 for one in self.train):
-            raise UsageError("the weight of a training set must be greater than 0")
+        _refuse_below(
+            self, batch_size=1, gradient_accumulation_steps=1, epochs=1, question_length=4, passage_length=8,
+            max_steps=0, grad_cache=0, freeze_layers=0, eval_steps=0, early_stopping_patience=0, max_dev_questions=1,
+        )  # fmt: skip
+        _refuse_not_positive(self, "learning_rate", "max_grad_norm")
+        _refuse_not_share(self, "warmup_ratio", "average_last", "interpolate_with_base")
+        for one in self.train:
+            if one.weight <= 0:
+                raise UsageError(f"{one.path}: the weight of a training set must be greater than 0")
+            if one.max_examples < 0:
+                raise UsageError(f"{one.path}: max_examples = {one.max_examples}: at least 0, which means all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe(Run):
+class RetrieverRecipe(TrainingRecipe):
     """How a dual encoder is trained. The defaults are DPR's, scaled to one machine.
 
     Attributes:
-        passage_start: Another checkpoint for the passage tower.
+        passage_base_model: Another checkpoint for the passage tower.
         towers: `shared`: one network for both; `two`: one each.
-        freeze: A tower that does not learn (with two towers), as ORQA's passage encoder.
+        freeze_tower: A tower that does not learn (with two towers), as ORQA's passage encoder.
         pooling: `auto` is the checkpoint's own.
-        projection: The size of a linear layer on top; 0 for none.
-        similarity: `dot`, `cosine` or `l2` (the negative squared distance).
-        temperature: Scores are divided by it.
-        loss: `nll` or `triplet`.
+        projection_dim: The size of a linear layer on top; 0 for none.
+        similarity: `dot`, `cosine` or `l2` (the negative squared distance); `auto`: the checkpoint's own.
+        temperature: Scores are divided by it; 0: .05 with cosine, 1 otherwise.
+        loss: `nll` (softmax over the passages) or `triplet`.
         margin: Of the triplet loss.
-        in_batch: Whether other questions' passages are negatives.
-        hard: Hard negatives a question, drawn anew each epoch.
-        together: Questions of the same passage that are put into one batch, where it is encoded once and brings its
-            negatives once: much cheaper where a passage has many questions, as in SQuAD.
-        neighbours: Questions on the same article (by title) that are put into one batch, where its other passages are
-            hard negatives that cost nothing.
-        random: Random negatives a question, from the example's own list.
-        mask: Leave out negatives of the batch that are the positive, or contain the answer.
+        in_batch_negatives: Whether other questions' passages are negatives.
+        hard_negatives: Hard negatives per question, drawn anew each epoch.
+        random_negatives: Random negatives per question, from the example's own list.
+        gold_negatives: Positives of other training questions, outside the batch, per question.
+        questions_per_passage: Put up to this many questions on the same passage into one batch, where it is encoded
+            once and brings its negatives once: much cheaper where a passage has many questions, as in SQuAD.
+        questions_per_article: Put up to this many questions on the same article (by title) into one batch, where its
+            other passages are hard negatives at no cost.
+        mask_false_negatives: Leave out negatives of the batch that are the positive, or contain the answer.
         chunks: Vectors of a passage: 1 for its first `passage_length` tokens (FirstP), 4 for up to four chunks, the
-            best of which counts (MaxP). The same as `mundap index --words … --chunks …`.
+            best of which counts (MaxP).
         chunk_words: Words of a chunk, where there are several.
-        metric: What decides which checkpoint is best: `nll`, `rank`, or `top1`, `top5`, `top20`.
+        metric: The dev figure that selects the checkpoint: `nll`, `rank`, or `top1`, `top5`, `top20`.
     """
 
-    passage_start: str = ""
+    passage_base_model: str = ""
     towers: Literal["shared", "two"] = "shared"
-    freeze: Literal["", "question", "passage"] = ""
+    freeze_tower: Literal["", "question", "passage"] = ""
     pooling: Literal["auto", "cls", "mean"] = "auto"
-    projection: int = 0
-    similarity: Literal["dot", "cosine", "l2"] = "dot"
-    temperature: float = 1.0
+    projection_dim: int = 0
+    similarity: Literal["auto", "dot", "cosine", "l2"] = "auto"
+    temperature: float = 0.0
     loss: Literal["nll", "triplet"] = "nll"
     margin: float = 1.0
-    in_batch: bool = True
-    hard: int = 1
-    random: int = 0
-    together: int = 1
-    neighbours: int = 1
-    mask: bool = True
+    in_batch_negatives: bool = True
+    hard_negatives: int = 1
+    random_negatives: int = 0
+    gold_negatives: int = 0
+    questions_per_passage: int = 1
+    questions_per_article: int = 1
+    mask_false_negatives: bool = True
     chunks: int = 1
     chunk_words: int = 350
     metric: Literal["nll", "rank", "top1", "top5", "top20"] = "rank"
 
     def __post_init__(self) -> None:
-        Run.__post_init__(self)
-        if not self.temperature > 0:
-            raise UsageError(f"temperature = {self.temperature}: it must be greater than 0")
-        if self.freeze and self.towers == "shared":
-            raise UsageError("freeze needs two towers: a frozen shared network would not learn at all")
-        if min(self.chunks, self.chunk_words, self.together, self.neighbours) < 1:
-            raise UsageError("chunks, chunk_words, together and neighbours are at least 1")
-        if self.together > 1 and not self.in_batch:
-            raise UsageError("together needs in_batch: questions of one passage share its negatives")
-        if not self.in_batch and not self.hard and not self.random:
-            raise UsageError("no negatives: set in_batch, hard or random")
+        TrainingRecipe.__post_init__(self)
+        _refuse_below(
+            self, chunks=1, chunk_words=1, questions_per_passage=1, questions_per_article=1, temperature=0,
+            hard_negatives=0, random_negatives=0, gold_negatives=0, projection_dim=0,
+        )  # fmt: skip
+        if self.freeze_tower and self.towers == "shared":
+            raise UsageError("freeze_tower needs two towers: a frozen shared network would not learn at all")
+        if self.questions_per_passage > 1 and not self.in_batch_negatives:
+            raise UsageError(
+                "questions_per_passage needs in_batch_negatives: questions of one passage share its negatives"
+            )
+        listed = self.hard_negatives + self.random_negatives + self.gold_negatives
+        if not self.in_batch_negatives and not listed:
+            raise UsageError("no negatives: set in_batch_negatives, hard_negatives, random_negatives or gold_negatives")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnceRecipe(Recipe):
-    """How a dual encoder is trained with negatives from the whole corpus. `hard` of them go with each question.
+class AnceRecipe(RetrieverRecipe):
+    """How a dual encoder is trained with negatives from the whole corpus: `hard_negatives` of them per question.
 
     Attributes:
         index: The corpus.
-        refresh: Batches between two sets of weights that are handed to the inferencer.
+        refresh_batches: Batches between two sets of weights that are handed to the inferencer.
         synchronous: Stop, refresh, go on: slower, and the same run each time.
-        own: Batches with the examples' own hard negatives first: a warm-up.
-        depth: Passages searched for each question.
-        sampling: Negatives are drawn from all of those (`uniform`), from a `window` of ranks, or from those that come
-            within a `margin` of the positive's score.
-        first: The best rank of the window.
-        last: The worst.
-        gap: How far a score may be below the positive's, for `margin`.
+        static_negative_batches: Train this many batches on the examples' own hard negatives first, as a warm-up.
+        top_k: Passages retrieved for each question.
+        sampling: Negatives are drawn from all of those (`uniform`), from a `window` of ranks, or from those that score
+            within a `margin` of the positive.
+        first_rank: The best rank of the window.
+        last_rank: The worst rank of the window.
+        score_gap: For `margin`: how far a score may be below the positive's.
         search: `exact`, `ivf`, or `auto` by size.
-        shard: Passages that are encoded and kept together.
+        shard_size: Passages that are encoded and kept together.
     """
 
     index: str = ""
-    refresh: int = 100
+    refresh_batches: int = 100
     synchronous: bool = False
-    own: int = 0
-    depth: int = 200
+    static_negative_batches: int = 0
+    top_k: int = 200
     sampling: Literal["uniform", "window", "margin"] = "uniform"
-    first: int = 1
-    last: int = 200
-    gap: float = 0.0
+    first_rank: int = 1
+    last_rank: int = 200
+    score_gap: float = 0.0
     search: Literal["auto", "exact", "ivf"] = "auto"
-    shard: int = 50_000
+    shard_size: int = 50_000
 
     def __post_init__(self) -> None:
-        Recipe.__post_init__(self)
-        for name in ("refresh", "depth", "shard", "hard", "first"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} = {getattr(self, name)}: at least 1")
-        if not self.first <= self.last <= self.depth and self.sampling == "window":
+        RetrieverRecipe.__post_init__(self)
+        _refuse_below(
+            self, refresh_batches=1, top_k=1, shard_size=1, hard_negatives=1, first_rank=1,
+            static_negative_batches=0, score_gap=0,
+        )  # fmt: skip
+        if self.sampling == "window" and not self.first_rank <= self.last_rank <= self.top_k:
             raise UsageError(
-                f"a window from rank {self.first} to {self.last} is not within the {self.depth} searched for"
+                f"a window from rank {self.first_rank} to {self.last_rank} is not within the top {self.top_k}"
             )
-        if self.own < 0 or self.gap < 0:
-            raise UsageError("own and gap are at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderRecipe(Run):
+class ReaderRecipe(TrainingRecipe):
     """How a reader is trained.
 
     Attributes:
-        passages: Passages a question (the papers' m): one with the answer, the rest without.
-        null: The share of questions that get passages without the answer only, and must say so.
-        null_span: How much it counts that the span of a passage without the answer is none.
-        spans: `all`: the likelihood of all spans that match the answer; `best`: of the best of them (HardEM).
-        selection_only: Learn to choose the passage and nothing else: a reranker.
-        longest: The most tokens of an answer.
+        num_passages: Passages per question (the papers' m): one with the answer, the rest without.
+        no_answer_ratio: The share of questions that get only passages without the answer, and must say so.
+        no_answer_span_weight: The weight of the "no span" loss on passages without the answer.
+        span_loss: `marginal`: the likelihood of all spans that match the answer; `hard_em`: of the best of them.
+        selection_only: Train the passage selection alone: a reranker.
+        max_answer_length: The maximum number of tokens of an answer.
         stride: Tokens that neighbouring windows of a long passage share.
-        retriever: A dual encoder whose question side learns along, from the same passages (joint training); its passage
-            side stays as it is, and so do the vectors of an index.
-        retriever_weight: How much the retriever's loss counts.
-        teacher: The model folder of a larger reader, whose opinion of every passage is learnt too (distillation).
-        teacher_weight: The teacher's share in what is learnt; the rest is the answers'.
-        metric: What decides which checkpoint is best.
+        retriever: A dual encoder whose question tower is trained along, on the same passages (joint training). Its
+            passage tower stays as it is, and so do the vectors of an index.
+        retriever_weight: The weight of the retriever's loss.
+        teacher: The model folder of a larger reader to distil from.
+        teacher_weight: The teacher's share in the loss; the rest is the answers'.
+        metric: The dev figure that selects the checkpoint.
     """
 
-    batch: int = 8
+    batch_size: int = 8
     passage_length: int = 350
-    rate: float = 1e-4
-    passages: int = 4
-    null: float = 0.25
-    null_span: float = 0.3
-    spans: Literal["all", "best"] = "all"
+    learning_rate: float = 1e-4
+    num_passages: int = 4
+    no_answer_ratio: float = 0.25
+    no_answer_span_weight: float = 0.3
+    span_loss: Literal["marginal", "hard_em"] = "marginal"
     selection_only: bool = False
-    longest: int = 30
+    max_answer_length: int = 30
     stride: int = 96
     retriever: str = ""
     retriever_weight: float = 1.0
@@ -257,151 +260,31 @@ class ReaderRecipe(Run):
     metric: Literal["nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1"] = "f1"
 
     def __post_init__(self) -> None:
-        Run.__post_init__(self)
-        if self.passages < 1 or self.longest < 1:
-            raise UsageError("passages and longest are at least 1")
-        if not 0 <= self.null < 1:
-            raise UsageError(f"null = {self.null}: a share, from 0 up to, not including, 1")
+        TrainingRecipe.__post_init__(self)
+        _refuse_below(self, num_passages=1, max_answer_length=1, stride=0)
+        _refuse_not_share(self, "no_answer_ratio")
         if not 0 <= self.teacher_weight <= 1:
             raise UsageError(f"teacher_weight = {self.teacher_weight}: a share, from 0 to 1")
         if self.teacher and self.selection_only:
             raise UsageError("a teacher teaches spans too: leave out selection_only")
 
 
-R = TypeVar("R", bound=Run)
-
-_SYNONYMS = {
-    "learning_rate": "rate",
-    "lr": "rate",
-    "batch_size": "batch",
-    "num_train_epochs": "epochs",
-    "max_steps": "steps",
-    "warmup_ratio": "warmup",
-    "model": "start",
-    "output_dir": "out",
-    "fp16": "precision",
-    "bf16": "precision",
-    "max_grad_norm": "clip",
-    "gradient_accumulation_steps": "accumulate",
-}
-"""What other trainers call our keys."""
+def _refuse_below(recipe: Any, **least: float) -> None:
+    for name, limit in least.items():
+        value = getattr(recipe, name)
+        if not value >= limit:
+            raise UsageError(f"{name} = {value}: at least {limit}")
 
 
-def load(kind: type[R], path: str | Path | None, overrides: Mapping[str, Any] | None = None) -> R:
-    """A recipe of some kind from a TOML file, changed by flags. Paths in it are relative to the file.
-
-    Raises:
-        UsageError: A key is unknown (the nearest known one is named) or a value does not fit.
-    """
-    facts: dict[str, Any] = {}
-    base = Path()
-    if path is not None:
-        base = Path(path).parent
-        try:
-            facts = tomllib.loads(Path(path).read_text("utf-8"))
-        except FileNotFoundError:
-            raise UsageError(f"{path}: no such file") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: {error}") from None
-    values = _checked(facts, str(path), base, kind)
-    for key in ("start", "passage_start", "retriever", "teacher", "index", "out"):
-        if values.get(key):
-            values[key] = _resolved(values[key], base)
-    # Together, for what is wrong in the file may be put right by a flag.
-    return kind(**values | _checked(overrides or {}, "", Path(), kind))
+def _refuse_not_positive(recipe: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(recipe, name)
+        if not value > 0:
+            raise UsageError(f"{name} = {value}: it must be greater than 0")
 
 
-def _checked(facts: Mapping[str, Any], where: str, base: Path, kind: type[Run]) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    checked: dict[str, Any] = {}
-    for key, value in facts.items():
-        if key not in hints:
-            near = [_SYNONYMS[key]] if key in _SYNONYMS else difflib.get_close_matches(key, hints, 1)
-            hint = f" Did you mean {near[0]}?" if near else f" The keys are: {', '.join(hints)}."
-            raise UsageError(f"{where + ': ' if where else ''}unknown key {key!r}.{hint}")
-        checked[key] = _fitting(key, value, hints[key], base)
-    return checked
-
-
-def _fitting(key: str, value: Any, kind: Any, base: Path) -> Any:
-    """The value as the field wants it; text from the command line becomes a number or a truth."""
-    if get_origin(kind) is tuple:
-        rows = value if isinstance(value, list | tuple) else [value]
-        return tuple(_data_set(key, row, base) for row in rows)
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise UsageError(f"{key} = {value!r}: choose one of {', '.join(map(repr, get_args(kind)))}")
-        return value
-    if kind is bool and str(value).lower() in ("true", "false"):
-        return str(value).lower() == "true"
-    if kind in (int, float) and not isinstance(value, bool):
-        try:
-            number = kind(value)
-            if number == float(value):
-                return number
-        except (TypeError, ValueError):
-            pass
-    if kind is str and isinstance(value, str):
-        return value
-    raise UsageError(f"{key} = {value!r}: expected {kind.__name__}")
-
-
-def _data_set(key: str, row: Any, base: Path) -> DataSet:
-    if isinstance(row, DataSet):
-        return row
-    if isinstance(row, str):
-        row = {"path": row}
-    known = {one.name for one in fields(DataSet)}
-    if not isinstance(row, dict) or "path" not in row or set(row) - known:
-        raise UsageError(f"{key}: each is a path, or a table with the keys {', '.join(sorted(known))}")
-    hints = get_type_hints(DataSet)
-    values = {name: _fitting(f"{key}: {name}", value, hints[name], base) for name, value in row.items()}
-    return DataSet(**{**values, "path": _resolved(values["path"], base)})
-
-
-def _resolved(path: str, base: Path) -> str:
-    return str(base / Path(path).expanduser()) if str(base) != "." else str(Path(path).expanduser())
-
-
-def difference(kept: str, recipe: Run, free: Container[str]) -> str:
-    """The first key in which a recipe differs from one that was kept, as it would be written; empty if none does.
-
-    Keys that the program has got since then had their default; those it has no more do not count.
-    """
-    old = tomllib.loads(kept)
-    for one in fields(recipe):
-        value = getattr(recipe, one.name)
-        if one.name in free:
-            continue
-        if isinstance(value, tuple):
-            known = {part.name for part in fields(DataSet)}
-            rows = old.get(one.name, [])
-            before: Any = tuple(DataSet(**{key: row[key] for key in row if key in known}) for row in rows)
-        else:
-            before = old.get(one.name, one.default)
-        if before != value:
-            return f"{one.name} = {value if isinstance(value, tuple) else _toml(value)}"
-    return ""
-
-
-def dump(recipe: Run) -> str:
-    """The whole recipe as TOML, to be kept beside what it made."""
-    lines: list[str] = []
-    tables: list[str] = []
-    for one in fields(recipe):
-        value = getattr(recipe, one.name)
-        if isinstance(value, tuple):
-            for row in value:
-                cells = (f"{part.name} = {_toml(getattr(row, part.name))}" for part in fields(row))
-                tables.append(f"\n[[{one.name}]]\n" + "\n".join(cells))
-        else:
-            lines.append(f"{one.name} = {_toml(value)}")
-    return "\n".join([*lines, *tables]) + "\n"
-
-
-def _toml(value: Any) -> str:
-    import json
-
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+def _refuse_not_share(recipe: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(recipe, name)
+        if not 0 <= value < 1:
+            raise UsageError(f"{name} = {value}: a share, from 0 up to, not including, 1")

@@ -1,63 +1,73 @@
-"""The dual encoder as something to train."""
+"""The dual encoder as a learner."""
 
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 from mundap.training import loop, towers
-from mundap.training.batches import Batch, Batches, Tokens
+from mundap.training.batches import Batch, RetrieverBatches
 from mundap.training.examples import ExampleFile
-from mundap.training.loop import Figures, Seen, Trained, Watcher
+from mundap.training.learner import DevFigures, StepCallback, StepResult, Tell, TrainingResult
 from mundap.training.processes import Processes
-from mundap.training.recipe import Recipe
-from mundap.training.step import Step
+from mundap.training.recipe import RetrieverRecipe
+from mundap.training.step import RetrieverStep
+from mundap.training.tokens import Tokens
 from mundap.training.validate import dev_set, score, validate
 
 
-def train(recipe: Recipe, watch: Watcher = lambda progress: None) -> Trained:
-    """Train a dual encoder, or go on with a run that was stopped, in the recipe's folder.
+def train(
+    recipe: RetrieverRecipe, callback: StepCallback = lambda progress: None, tell: Tell = lambda line: None
+) -> TrainingResult:
+    """Train a dual encoder into the recipe's folder, or resume the run that was stopped there.
+
+    Args:
+        recipe: The settings.
+        callback: Called after every step.
+        tell: Called with what the recipe left to the checkpoint.
 
     Raises:
-        MundapError: The loss is no number any more; the last good checkpoint is kept.
+        MundapError: The loss is not finite; the last good checkpoint is kept.
     """
-    return loop.run(recipe, lambda processes, scratch: Retriever(recipe, processes, scratch), watch)
+    loop.refuse_incomplete(recipe)
+    complete = towers.with_similarity(recipe, tell)
+    return loop.run(complete, lambda processes, scratch: RetrieverLearner(complete, processes, scratch), callback)
 
 
-class Retriever:
+class RetrieverLearner:
     """Questions and passages into vectors, learnt from examples."""
 
-    def __init__(self, recipe: Recipe, processes: Processes, scratch: Path) -> None:
+    def __init__(self, recipe: RetrieverRecipe, processes: Processes, scratch: Path) -> None:
         self._recipe = recipe
         self._processes = processes
         self.files = [ExampleFile(one, scratch) for one in recipe.train]
-        self._dev = [dev_set(ExampleFile(one, scratch), recipe.dev_limit) for one in recipe.dev]
+        self._dev = [dev_set(ExampleFile(one, scratch), recipe.max_dev_questions) for one in recipe.dev]
         self.model, tokenizer = towers.build(recipe)
         self._tokens = Tokens(tokenizer, recipe)
-        self._batches = Batches(self.files, recipe, self._tokens, processes.rank, processes.world)
-        self._step = Step(self.model, recipe, processes, self._tokens.pad)
+        self._batches = RetrieverBatches(self.files, recipe, self._tokens, processes.rank, processes.world)
+        self._step = RetrieverStep(self.model, recipe, processes, self._tokens.pad)
 
     @property
-    def an_epoch(self) -> int:
+    def batches_per_epoch(self) -> int:
         """Batches in an epoch."""
-        return self._batches.an_epoch
+        return self._batches.batches_per_epoch
 
-    def since(self, step: int) -> Generator[Batch]:
-        """Batches from a step on, for ever."""
-        return self._batches.since(step)
+    def batches_from(self, step: int) -> Generator[Batch]:
+        """Yield batches from a step on, without end."""
+        return self._batches.batches_from(step)
 
-    def backward(self, batch: Batch, scale: float) -> Seen:
+    def backward(self, batch: Batch, scale: float) -> StepResult:
         """Add the gradient of a batch."""
         return self._step.backward(batch, scale)
 
-    def validate(self) -> Figures:
+    def validate(self) -> DevFigures:
         """For each dev set, and over all: nll, rank, top-k."""
-        return validate(self.model, self._dev, self._tokens, self._recipe, self._processes)
+        return validate(self.model, self._dev, self._tokens, self._processes)
 
-    def score(self, figures: Figures) -> float:
-        """More is better."""
+    def score(self, figures: DevFigures) -> float:
+        """The figure that selects the checkpoint; more is better."""
         return score(figures, self._recipe)
 
-    def at_start(self) -> Any:
+    def initial_model(self) -> Any:
         """The model before training."""
         return towers.build(self._recipe)[0]
 

@@ -1,4 +1,4 @@
-"""Distillation: what a larger reader thinks of every passage, in terms of the learner's own tokens."""
+"""Distillation: the output of a larger reader, aligned with the learner's own tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from mundap.errors import UsageError
-from mundap.models.reader import Reader, Scored
-from mundap.models.windows import Window
+from mundap.reader.inputs import Window
+from mundap.reader.runtime import Reader, Scored
 from mundap.training.reader_data import Group
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """What the teacher says of a window.
+class TeacherOutput:
+    """The teacher's output for a window.
 
     Attributes:
-        starts: For each token its share of being the first of the answer: of the text's tokens, and of the first of
-            all, which stands for no answer. What is inside of question and title does not count.
-        ends: The same for the last.
-        selection: How well the passage fits, as a logit.
+        starts: For each token the probability that the answer starts there; the first token stands for "no answer".
+            Tokens of question and title have none.
+        ends: The same for the answer's end.
+        selection: The selection logit of the passage.
     """
 
     starts: np.ndarray
@@ -28,10 +28,10 @@ class Opinion:
 
 
 class Teacher:
-    """A reader's model folder (`mundap models export`) that is asked in training. Its tokens may be other ones.
+    """An exported reader that a smaller one learns from. It may have another tokenizer.
 
     Raises:
-        UsageError: It has no opinion of passages.
+        UsageError: It has no selection head.
     """
 
     def __init__(self, folder: str) -> None:
@@ -39,27 +39,31 @@ class Teacher:
         if self._reader.config.selection != "head":
             raise UsageError(f"{folder} cannot be a teacher: it does not say how well a passage fits")
 
-    def opinions(self, groups: Sequence[Group]) -> list[Opinion]:
-        """One for each window of the groups."""
-        asked = [(group.question.text, [(one.title, one.text) for one in group.passages]) for group in groups]
-        return [
-            _translated(_nearest(scored, window), window)
-            for group, rows in zip(groups, self._reader.read_batch(asked), strict=True)
-            for scored, window in zip(rows, group.windows, strict=True)
-        ]
+    def predict(self, groups: Sequence[Group]) -> list[TeacherOutput]:
+        """The teacher's output for each window of the groups."""
+        asked = []
+        for group in groups:
+            asked.append((group.question.text, [(one.title, one.text) for one in group.passages]))
+        outputs = []
+        for group, rows in zip(groups, self._reader.read_batch(asked), strict=True):
+            for scored, window in zip(rows, group.windows, strict=True):
+                outputs.append(_aligned(_nearest(scored, window), window))
+        return outputs
 
 
 def _nearest(scored: Sequence[Scored], window: Window) -> Scored:
-    """The one of the teacher's windows of a passage that shares most with the learner's."""
+    """The teacher's window of a passage that overlaps most with the learner's."""
 
     def shared(one: Scored) -> int:
         theirs, own = one.window.offsets, window.offsets
-        return int(min(theirs[-1, 1], own[-1, 1]) - max(theirs[0, 0], own[0, 0])) if len(theirs) and len(own) else 0
+        if not len(theirs) or not len(own):
+            return 0
+        return int(min(theirs[-1, 1], own[-1, 1]) - max(theirs[0, 0], own[0, 0]))
 
     return max(scored, key=shared)
 
 
-def _translated(scored: Scored, window: Window) -> Opinion:
+def _aligned(scored: Scored, window: Window) -> TeacherOutput:
     own, theirs = window.offsets, scored.window.offsets
     first = scored.window.first
     # A start is moved to the token that it is in, and so is an end.
@@ -74,4 +78,4 @@ def _translated(scored: Scored, window: Window) -> Opinion:
         np.add.at(moved, window.first + tokens[inside], shares[inside])
         moved[0] = 1 - moved.sum()  # none, and what is not in the learner's window
         found.append(moved)
-    return Opinion(found[0], found[1], scored.selection or 0.0)
+    return TeacherOutput(found[0], found[1], scored.selection or 0.0)

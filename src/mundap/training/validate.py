@@ -1,4 +1,4 @@
-"""How good is a model in training? The same figures for any number of processes.
+"""Validation of a dual encoder: the same figures for any number of processes.
 
 All passages of a dev set, positives and hard negatives, are the corpus; every question is ranked against all of it.
 """
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from mundap.encoder import network
+from mundap.encoder.network import DualEncoder, Tower
 from mundap.records import Context, Example
 from mundap.text.answers import has_answer
-from mundap.training.batches import Tokens
 from mundap.training.examples import ExampleFile
 from mundap.training.processes import Processes
-from mundap.training.recipe import Recipe
-from mundap.training.towers import DualEncoder, Tower, chunks, padded
+from mundap.training.recipe import RetrieverRecipe
+from mundap.training.tokens import Tokens
 
 CUTS = (1, 5, 20)
 _HARD = 10  # negatives of each question in the corpus
@@ -53,7 +54,7 @@ def dev_set(examples: ExampleFile, limit: int) -> DevSet:
         for context in (*one.hard[:_HARD], *one.negatives[:_HARD]):
             number(context)
     passages = list(numbers)
-    # Whatever contains the answer is no mistake. Only passages that were mined for some question are looked at.
+    # Another passage with the answer is no mistake. Only the question's own negatives are checked for it.
     right = []
     for one, own in zip(chosen, positives, strict=True):
         near = {number(context) for context in (*one.hard[:_HARD], *one.negatives[:_HARD])} - set(own)
@@ -62,7 +63,7 @@ def dev_set(examples: ExampleFile, limit: int) -> DevSet:
 
 
 def validate(
-    model: DualEncoder, sets: Sequence[DevSet], tokens: Tokens, recipe: Recipe, processes: Processes
+    model: DualEncoder, sets: Sequence[DevSet], tokens: Tokens, processes: Processes
 ) -> dict[str, dict[str, float]]:
     """For each set, and over all (`all`): nll, mean rank of the positive, and top-k accuracy in percent."""
     model.eval()
@@ -102,19 +103,13 @@ def _figures(model: DualEncoder, one: DevSet, tokens: Tokens, processes: Process
 
 
 def encode(tower: Tower, texts: list[list[int]], pad: int, processes: Processes) -> Any:
-    """Vectors of texts, the work divided among the processes, the result the same in all."""
-    device = next(tower.parameters()).device
+    """Vectors of texts: each process encodes a part, and all get the whole."""
     share = -(-len(texts) // processes.world)
     own = texts[processes.rank * share : (processes.rank + 1) * share]
-    vectors = torch.zeros((len(own), tower.dimension), device=device)
-    for group in chunks([len(text) for text in own], _BATCH):
-        ids, mask = padded([own[position] for position in group], pad, device)
-        with torch.no_grad():
-            vectors[torch.tensor(group, device=device)] = tower(ids, mask).float()
-    return processes.gather(vectors)
+    return processes.gather(network.encode(tower, own, pad))
 
 
-def score(figures: dict[str, dict[str, float]], recipe: Recipe) -> float:
-    """The figure that decides which checkpoint is best, as a number of which more is better."""
+def score(figures: dict[str, dict[str, float]], recipe: RetrieverRecipe) -> float:
+    """The figure that selects the checkpoint, as a number of which more is better."""
     value = figures["all"][recipe.metric]
     return value if recipe.metric.startswith("top") else -value

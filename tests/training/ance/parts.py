@@ -12,26 +12,26 @@ torch = pytest.importorskip("torch")
 def recipe(files, pool, out, **changes):
     facts = {
         "train": (DataSet(str(files / "a.jsonl")), DataSet(str(files / "b.jsonl"))),
-        "out": str(out),
-        "start": str(files / "start"),
+        "output_dir": str(out),
+        "base_model": str(files / "start"),
         "index": str(pool),
-        "batch": 8,
+        "batch_size": 8,
         "epochs": 100,
-        "rate": 1e-3,
+        "learning_rate": 1e-3,
         "question_length": 16,
         "passage_length": 48,
-        "shard": 60,
-        "depth": 20,
+        "shard_size": 60,
+        "top_k": 20,
     }
     return AnceRecipe(**{**facts, **changes})
 
 
-def inferencer(chosen, meeting, **options):
+def inferencer(chosen, exchange, **options):
     from mundap.training.ance.inferencer import Inferencer
     from mundap.training.examples import ExampleFile
 
     sets = [ExampleFile(one, None) for one in chosen.train]
-    return Inferencer(chosen, sets, meeting, torch.device("cpu"), **options), sets
+    return Inferencer(chosen, sets, exchange, torch.device("cpu"), **options), sets
 
 
 def weights(chosen):
@@ -42,4 +42,4 @@ def weights(chosen):
 
 def log_of(folder):
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [(row["step"], row.get("loss"), row.get("stale")) for row in rows if "loss" in row]
+    return [(row["step"], row.get("loss"), row.get("negatives_age")) for row in rows if "loss" in row]

@@ -24,18 +24,18 @@ def test_published_negatives_are_the_nearest_wrong_passages(files, pool, tmp_pat
     from mundap.index.index import Index
     from mundap.text.answers import has_answer
     from mundap.text.overlap import containment, shingles
-    from mundap.training.ance.meeting import Meeting
+    from mundap.training.ance.exchange import ExchangeFolder
     from mundap.training.ance.negatives import Generation
-    from mundap.training.batches import Tokens
+    from mundap.training.tokens import Tokens
     from mundap.training.towers import build
 
     chosen = recipe(files, pool, tmp_path, similarity=similarity)
-    meeting = Meeting(tmp_path / "ance")
+    exchange = ExchangeFolder(tmp_path / "ance")
     model, tokenizer = build(chosen)
-    meeting.put_weights(7, model)
-    one, sets = inferencer(chosen, meeting)
-    one.round(meeting.next_round())
-    found = Generation.open(meeting, 7)
+    exchange.put_weights(7, model)
+    one, sets = inferencer(chosen, exchange)
+    one.round(exchange.next_round())
+    found = Generation.open(exchange, 7)
     assert found.step == 7
     index = Index(pool)
     passages = list(index.passages())
@@ -80,12 +80,12 @@ def one_corpus(chosen, numbers):
 
 
 def test_several_inferencers_share_a_round_and_one_publishes(files, pool, tmp_path):
-    from mundap.training.ance.meeting import Meeting
+    from mundap.training.ance.exchange import ExchangeFolder
 
-    chosen = recipe(files, pool, tmp_path, shard=15)
-    Meeting(tmp_path / "ance").put_weights(0, weights(chosen))
+    chosen = recipe(files, pool, tmp_path, shard_size=15)
+    ExchangeFolder(tmp_path / "ance").put_weights(0, weights(chosen))
     told = []
-    crew = [inferencer(chosen, Meeting(tmp_path / "ance"), tell=told.append)[0] for _ in range(3)]
+    crew = [inferencer(chosen, ExchangeFolder(tmp_path / "ance"), tell=told.append)[0] for _ in range(3)]
     threads = [threading.Thread(target=one.round, args=(0,)) for one in crew]
     for thread in threads:
         thread.start()
@@ -96,85 +96,85 @@ def test_several_inferencers_share_a_round_and_one_publishes(files, pool, tmp_pa
     assert len(encoded) >= 8
     assert all(counts[what] == 1 for what in encoded)
     assert counts["published"] == 1
-    assert Meeting(tmp_path / "ance").published() == [0]
+    assert ExchangeFolder(tmp_path / "ance").published() == [0]
 
 
 def test_text_is_tokenised_once(files, pool, tmp_path, monkeypatch):
-    from mundap.training.ance.meeting import Meeting
-    from mundap.training.batches import Tokens
+    from mundap.encoder.inputs import EncoderInputs
+    from mundap.training.ance.exchange import ExchangeFolder
 
     chosen = recipe(files, pool, tmp_path)
-    meeting = Meeting(tmp_path / "ance")
-    meeting.put_weights(0, weights(chosen))
-    inferencer(chosen, meeting)[0].round(0)
-    kept = {path.name: path.stat().st_mtime_ns for path in meeting.tokens.iterdir()}
+    exchange = ExchangeFolder(tmp_path / "ance")
+    exchange.put_weights(0, weights(chosen))
+    inferencer(chosen, exchange)[0].round(0)
+    kept = {path.name: path.stat().st_mtime_ns for path in exchange.tokens.iterdir()}
     assert len(kept) >= 3
-    monkeypatch.setattr(Tokens, "passages", lambda *_: pytest.fail("tokenised again"))
-    meeting.put_weights(5, weights(chosen))
-    inferencer(chosen, meeting)[0].round(5)
-    assert {path.name: path.stat().st_mtime_ns for path in meeting.tokens.iterdir()} == kept
+    monkeypatch.setattr(EncoderInputs, "passages", lambda *_: pytest.fail("tokenised again"))
+    exchange.put_weights(5, weights(chosen))
+    inferencer(chosen, exchange)[0].round(5)
+    assert {path.name: path.stat().st_mtime_ns for path in exchange.tokens.iterdir()} == kept
 
 
 def test_tokens_of_texts_that_are_gone_are_swept(files, pool, tmp_path):
     from mundap.index.build import compact, delete
-    from mundap.training.ance.meeting import Meeting
+    from mundap.training.ance.exchange import ExchangeFolder
 
     shutil.copytree(pool, tmp_path / "i")
-    chosen = recipe(files, tmp_path / "i", tmp_path / "out", shard=1000)
-    meeting = Meeting(tmp_path / "ance")
-    meeting.put_weights(0, weights(chosen))
-    inferencer(chosen, meeting)[0].round(0)
-    before = {path.name for path in meeting.tokens.iterdir()}
+    chosen = recipe(files, tmp_path / "i", tmp_path / "out", shard_size=1000)
+    exchange = ExchangeFolder(tmp_path / "ance")
+    exchange.put_weights(0, weights(chosen))
+    inferencer(chosen, exchange)[0].round(0)
+    before = {path.name for path in exchange.tokens.iterdir()}
     assert len(before) == 1
     delete(tmp_path / "i", documents=[one_corpus(chosen, np.array([3]))[0].id])
     compact(tmp_path / "i")
-    meeting.put_weights(5, weights(chosen))
-    inferencer(chosen, meeting)[0].round(5)
-    after = {path.name for path in meeting.tokens.iterdir()}
+    exchange.put_weights(5, weights(chosen))
+    inferencer(chosen, exchange)[0].round(5)
+    after = {path.name for path in exchange.tokens.iterdir()}
     assert len(after) == 1 and not after & before
 
 
 def test_negatives_of_another_recipe_are_named_and_not_used(files, pool, tmp_path, caplog):
     """An inferencer on another machine has another recipe: its lists are of other numbers of questions, or scores."""
-    from mundap.training.ance.meeting import Meeting
+    from mundap.training.ance.exchange import ExchangeFolder
     from mundap.training.ance.trainer import train
 
-    chosen = recipe(files, pool, tmp_path, steps=3, refresh=10)
-    meeting = Meeting(tmp_path / "ance")
-    meeting.put_weights(0, weights(chosen))
-    inferencer(dataclasses.replace(chosen, similarity="cosine", train=chosen.train[:1]), meeting)[0].round(0)
+    chosen = recipe(files, pool, tmp_path, max_steps=3, refresh_batches=10)
+    exchange = ExchangeFolder(tmp_path / "ance")
+    exchange.put_weights(0, weights(chosen))
+    inferencer(dataclasses.replace(chosen, similarity="cosine", train=chosen.train[:1]), exchange)[0].round(0)
     train(chosen)
     assert "questions [40], not [40, 12]; similarity cosine, not dot" in caplog.text
     assert [age for _, _, age in log_of(tmp_path)] == [None] * 3
 
 
 def test_old_generations_are_swept_and_a_damaged_one_is_not_read(files, pool, tmp_path):
-    from mundap.training.ance.meeting import Meeting
+    from mundap.training.ance.exchange import ExchangeFolder
     from mundap.training.ance.negatives import Generation
 
     chosen = recipe(files, pool, tmp_path)
-    meeting = Meeting(tmp_path / "ance")
+    exchange = ExchangeFolder(tmp_path / "ance")
     model = weights(chosen)
     arrays = {"numbers": np.zeros((2, 3), np.int64), "scores": np.zeros((2, 3), np.float32)}
     for step in (0, 10, 20, 30):
-        meeting.put_weights(step, model)
-        meeting.publish(step, arrays, {"index": 1, "manner": {}})
-    meeting.sweep(30, needed=15, weights_too=True)
-    assert meeting.published() == [10, 20, 30]  # a checkpoint of step 15 would go on with 10
-    assert meeting.has_weights(10)
-    meeting.sweep(30, needed=30, weights_too=False)
-    assert meeting.published() == [20, 30]
-    assert not meeting.has_weights(0)
+        exchange.put_weights(step, model)
+        exchange.publish(step, arrays, {"index": 1, "settings": {}})
+    exchange.sweep(30, needed=15, weights_too=True)
+    assert exchange.published() == [10, 20, 30]  # a checkpoint of step 15 would go on with 10
+    assert exchange.has_weights(10)
+    exchange.sweep(30, needed=30, weights_too=False)
+    assert exchange.published() == [20, 30]
+    assert not exchange.has_weights(0)
     path = tmp_path / "ance" / "negatives" / "step-00000030" / "numbers.npy"
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
-    assert Generation.open(meeting, 30) is None
-    assert Generation.open(meeting, 20) is not None
-    meeting.begin(20)  # the trainer was killed, and its checkpoint is older: what came later is of a lost run
-    assert not meeting.has_weights(30)
-    assert meeting.published() == [20]
-    meeting.publish(40, arrays, {"index": 1, "manner": {}})  # by an inferencer that did not know
-    meeting.sweep(20, needed=20, weights_too=False)
-    assert meeting.published() == [20]
+    assert Generation.open(exchange, 30) is None
+    assert Generation.open(exchange, 20) is not None
+    exchange.begin(20)  # the trainer was killed, and its checkpoint is older: what came later is of a lost run
+    assert not exchange.has_weights(30)
+    assert exchange.published() == [20]
+    exchange.publish(40, arrays, {"index": 1, "settings": {}})  # by an inferencer that did not know
+    exchange.sweep(20, needed=20, weights_too=False)
+    assert exchange.published() == [20]
 
 
 def test_sampling_by_rank_and_by_margin(files, pool, tmp_path):
@@ -185,36 +185,36 @@ def test_sampling_by_rank_and_by_margin(files, pool, tmp_path):
     one = Generation(0, 1, {}, numbers, scores, np.array([4.5], np.float32))
 
     def drawn(**changes):
-        chosen = recipe(files, pool, tmp_path, depth=6, last=6, **changes)
+        chosen = recipe(files, pool, tmp_path, top_k=6, last_rank=6, **changes)
         return {n for seed in range(60) for n in one.sample(0, chosen, random.Random(seed))}
 
     assert drawn() == {10, 11, 12, 13, 14}
-    assert drawn(sampling="window", first=2, **{"hard": 1}) == {11, 12, 13, 14}
-    assert drawn(sampling="margin", gap=1.0) == {10, 11}
-    assert drawn(sampling="margin", gap=0.0) == {10}
-    assert len(one.sample(0, recipe(files, pool, tmp_path, hard=9), random.Random(0))) == 5
+    assert drawn(sampling="window", first_rank=2, **{"hard_negatives": 1}) == {11, 12, 13, 14}
+    assert drawn(sampling="margin", score_gap=1.0) == {10, 11}
+    assert drawn(sampling="margin", score_gap=0.0) == {10}
+    assert len(one.sample(0, recipe(files, pool, tmp_path, hard_negatives=9), random.Random(0))) == 5
 
 
 def test_a_positive_cut_otherwise_is_no_negative(files, pool, tmp_path):
     from mundap.training.ance.corpus import ShardedCorpus
-    from mundap.training.ance.negatives import Sieve
+    from mundap.training.ance.negatives import NegativeFilter
 
     corpus = ShardedCorpus(recipe(files, pool, tmp_path))
     numbers = corpus.shards[0].numbers[:5].tolist()
     text = max((corpus.context(number).text for number in numbers), key=len)
     which = next(number for number in numbers if corpus.context(number).text == text)
     cut = Example(Question("q", "?", ()), (Context("elsewhere", "", text[: len(text) * 3 // 4]),))
-    kept = Sieve(corpus).wrong(cut, numbers, "string")
+    kept = NegativeFilter(corpus).positions(cut, numbers, "string")
     assert which not in [numbers[position] for position in kept]
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"refresh": 0}, "refresh = 0"),
-        ({"sampling": "window", "first": 5, "last": 3}, "window from rank 5"),
-        ({"hard": 0}, "hard = 0"),
-        ({"own": -1}, "own and gap"),
+        ({"refresh_batches": 0}, "refresh_batches = 0"),
+        ({"sampling": "window", "first_rank": 5, "last_rank": 3}, "window from rank 5"),
+        ({"hard_negatives": 0}, "hard_negatives = 0"),
+        ({"static_negative_batches": -1}, "static_negative_batches = -1"),
     ],
 )
 def test_nonsense_is_refused(files, pool, tmp_path, changes, message):
@@ -226,23 +226,23 @@ def test_an_index_that_changes_within_a_round_mixes_nothing_up(files, pool, tmp_
     """Vectors are kept by the state of the index they were made from."""
     from mundap.index.build import delete
     from mundap.training.ance.corpus import ShardedCorpus
-    from mundap.training.ance.meeting import Meeting
+    from mundap.training.ance.exchange import ExchangeFolder
     from mundap.training.ance.negatives import Generation
 
     shutil.copytree(pool, tmp_path / "i")
     chosen = recipe(files, tmp_path / "i", tmp_path / "out")
-    meeting = Meeting(tmp_path / "ance")
-    meeting.put_weights(0, weights(chosen))
-    first, _ = inferencer(chosen, meeting)
-    meeting.next_round()
-    first._encode_what_is_free(0, meeting.round(0), ShardedCorpus(chosen), None)
+    exchange = ExchangeFolder(tmp_path / "ance")
+    exchange.put_weights(0, weights(chosen))
+    first, _ = inferencer(chosen, exchange)
+    exchange.next_round()
+    first._encode_what_is_free(0, exchange.round(0), ShardedCorpus(chosen), None)
     gone = ShardedCorpus(chosen).context(3).id
     delete(tmp_path / "i", documents=[gone])
-    second, _ = inferencer(chosen, meeting)
+    second, _ = inferencer(chosen, exchange)
     second.round(0)
-    found = Generation.open(meeting, 0)
+    found = Generation.open(exchange, 0)
     assert 3 not in found.numbers
-    other = Meeting(tmp_path / "other")
+    other = ExchangeFolder(tmp_path / "other")
     other.put_weights(0, weights(chosen))
     inferencer(chosen, other)[0].round(other.next_round())
     assert np.array_equal(Generation.open(other, 0).numbers, found.numbers)

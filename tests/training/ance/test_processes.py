@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from mundap.training import recipe as recipes
+from mundap.training import recipe_files
 from tests.training.ance.parts import log_of, recipe
 
 torch = pytest.importorskip("torch")
@@ -39,10 +39,10 @@ def wait_for(what, seconds=90):
 
 SABOTAGE = """
 import os, signal
-from mundap.training.ance import meeting
+from mundap.training.ance import exchange
 def die(path, data):
     os.kill(os.getpid(), signal.SIGKILL)
-meeting.write_atomic = die
+exchange.write_atomic = die
 from mundap.cli import run
 run()
 """
@@ -50,23 +50,23 @@ run()
 
 def test_both_may_be_killed_at_any_moment(files, pool, tmp_path):
     """Processes of their own: an inferencer dies between its files and the rename, later the trainer between steps."""
-    chosen = recipe(files, pool, tmp_path / "out", steps=60, refresh=10, checkpoint=1e-4)
-    (tmp_path / "recipe.toml").write_text(recipes.dump(chosen))
-    meeting = tmp_path / "out" / "ance"
+    chosen = recipe(files, pool, tmp_path / "out", max_steps=60, refresh_batches=10, checkpoint_minutes=1e-4)
+    (tmp_path / "recipe.toml").write_text(recipe_files.dump(chosen))
+    exchange = tmp_path / "out" / "ance"
     trainer, second = start(tmp_path, "--only", "trainer", "--json"), None
     try:
-        wait_for((meeting / "weights" / "step-00000000.safetensors").exists)
+        wait_for((exchange / "weights" / "step-00000000.safetensors").exists)
         trainer.send_signal(signal.SIGSTOP)
         killed = start(tmp_path, "--only", "inferencer", code=SABOTAGE)
         killed.communicate(timeout=90)
         assert killed.returncode == -signal.SIGKILL
-        left = sorted(path.name for path in (meeting / "negatives").iterdir())
+        left = sorted(path.name for path in (exchange / "negatives").iterdir())
         assert left and all(name.startswith(".") for name in left)  # half a generation, which nobody reads
-        done = len(list((meeting / "rounds").glob("*/*.npy")))
+        done = len(list((exchange / "rounds").glob("*/*.npy")))
         assert done >= 4  # the shards it had encoded are not lost
 
         second = start(tmp_path, "--only", "inferencer")
-        wait_for(lambda: any(not path.name.startswith(".") for path in (meeting / "negatives").iterdir()))
+        wait_for(lambda: any(not path.name.startswith(".") for path in (exchange / "negatives").iterdir()))
         trainer.send_signal(signal.SIGCONT)
         wait_for((tmp_path / "out" / "checkpoints" / "step-00000025").exists)
         trainer.kill()
@@ -87,18 +87,18 @@ def test_both_may_be_killed_at_any_moment(files, pool, tmp_path):
     generations = {number - ages[number] for number in used}
     assert generations <= set(range(0, 60, 10))
     assert 0 in generations
-    assert not list((meeting / "negatives").glob(".*"))
+    assert not list((exchange / "negatives").glob(".*"))
     assert (tmp_path / "out" / "model" / "config.json").exists()
 
 
 def test_one_command_runs_both_and_leaves_no_process(files, pool, tmp_path):
-    chosen = recipe(files, pool, tmp_path / "out", steps=60, refresh=20)
-    (tmp_path / "recipe.toml").write_text(recipes.dump(chosen))
+    chosen = recipe(files, pool, tmp_path / "out", max_steps=60, refresh_batches=20)
+    (tmp_path / "recipe.toml").write_text(recipe_files.dump(chosen))
     process = start(tmp_path, "--json", env=dict(os.environ, MUNDAP_THREADS="2"))
-    meeting = tmp_path / "out" / "ance"
-    wait_for((meeting / "weights" / "step-00000000.safetensors").exists)
+    exchange = tmp_path / "out" / "ance"
+    wait_for((exchange / "weights" / "step-00000000.safetensors").exists)
     process.send_signal(signal.SIGSTOP)  # it would be done before the other has loaded its libraries
-    wait_for(lambda: list((meeting / "negatives").glob("step-*")))
+    wait_for(lambda: list((exchange / "negatives").glob("step-*")))
     process.send_signal(signal.SIGCONT)
     assert json.loads(finish(process))["steps"] == 60
     rows = log_of(tmp_path / "out")
@@ -112,8 +112,8 @@ def test_one_command_runs_both_and_leaves_no_process(files, pool, tmp_path):
 
 
 CODE = (
-    "import sys; from mundap.training.ance import run; from mundap.training import recipe\n"
-    "run.train(recipe.load(recipe.AnceRecipe, sys.argv[3]), lambda p: print(p.step, flush=True))"
+    "import sys; from mundap.training.ance import run; from mundap.training import recipe, recipe_files\n"
+    "run.train(recipe_files.load(recipe.AnceRecipe, sys.argv[3]), lambda p: print(p.step, flush=True))"
 )
 
 
@@ -132,9 +132,9 @@ def test_the_synchronous_mode_repeats_itself_also_after_kill(files, pool, tmp_pa
     for name, kill in (("whole", None), ("killed", 13)):
         folder = tmp_path / name
         folder.mkdir()
-        chosen = recipe(files, pool, folder / "out", steps=18, refresh=5, own=3, synchronous=True, dropout=0.1,
-                        checkpoint=1e-4, hard=2)  # fmt: skip
-        (folder / "recipe.toml").write_text(recipes.dump(chosen))
+        chosen = recipe(files, pool, folder / "out", max_steps=18, refresh_batches=5, static_negative_batches=3, synchronous=True, dropout=0.1,
+                        checkpoint_minutes=1e-4, hard_negatives=2)  # fmt: skip
+        (folder / "recipe.toml").write_text(recipe_files.dump(chosen))
         if kill:
             assert run_watched(folder, kill) == -signal.SIGKILL
         assert run_watched(folder) == 0
@@ -149,8 +149,10 @@ def test_two_processes_of_torchrun_share_rounds_and_batches(files, pool, tmp_pat
     for name, processes in (("one", 0), ("two", 2)):
         folder = tmp_path / name
         folder.mkdir()
-        chosen = recipe(files, pool, folder / "out", steps=6, refresh=3, synchronous=True, dropout=0.0, hard=2)
-        (folder / "recipe.toml").write_text(recipes.dump(chosen))
+        chosen = recipe(
+            files, pool, folder / "out", max_steps=6, refresh_batches=3, synchronous=True, dropout=0.0, hard_negatives=2
+        )
+        (folder / "recipe.toml").write_text(recipe_files.dump(chosen))
         tool = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m"] if processes else []
         command = [sys.executable, "-m", *tool, "mundap", "train", "ance", str(folder / "recipe.toml")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=200)
@@ -162,13 +164,15 @@ def test_two_processes_of_torchrun_share_rounds_and_batches(files, pool, tmp_pat
 
 
 def test_a_damaged_generation_is_made_again_in_the_synchronous_mode(files, pool, tmp_path):
-    from mundap.training.ance.meeting import Meeting
+    from mundap.training.ance.exchange import ExchangeFolder
     from mundap.training.ance.trainer import train
 
-    chosen = recipe(files, pool, tmp_path, steps=4, refresh=2, synchronous=True, accumulate=2)
-    meeting = Meeting(tmp_path / "ance")
+    chosen = recipe(
+        files, pool, tmp_path, max_steps=4, refresh_batches=2, synchronous=True, gradient_accumulation_steps=2
+    )
+    exchange = ExchangeFolder(tmp_path / "ance")
     arrays = {"numbers": np.zeros((52, 20), np.int64), "scores": np.zeros((52, 20), np.float32)}
-    meeting.publish(0, arrays, {"index": 1})
+    exchange.publish(0, arrays, {"index": 1})
     path = tmp_path / "ance" / "negatives" / "step-00000000" / "numbers.npy"
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
     done = train(chosen)

@@ -1,7 +1,7 @@
 // The answer with its source, or the honest absence of one.
 
 import { announce, el, foreign, icon } from "./dom.js";
-import { confidence, documentLink, facts, path, sureness } from "./parts.js";
+import { LIKELY, confidence, documentLink, facts, sourceLine, sureness } from "./parts.js";
 import { number, t } from "./strings.js";
 import { excerpt } from "./text.js";
 
@@ -15,18 +15,21 @@ export function spoken(asked, close) {
   const best = asked?.answers[0];
   if (!best) return t("said_none", { n: close });
   const values = { answer: best.text, words: sureness(best.confidence), n: Math.round(100 * best.confidence) };
-  return t("said_answer", { ...values, title: best.passage.title || best.passage.document });
+  const title = best.passage.title || best.passage.document;
+  return t(best.confidence < LIKELY ? "said_possible" : "said_answer", { ...values, title });
 }
 
 function found(answers, index, pick) {
   const card = el("section", { class: "card answer", "aria-labelledby": "answer-text" });
   const show = (chosen) => {
     const others = answers.filter((one) => one !== chosen);
+    const possible = chosen.confidence < LIKELY;
+    card.classList.toggle("possible", possible);
     card.replaceChildren(
       el(
         "div",
         { class: "answer-head" },
-        el("p", { class: "eyebrow" }, t("answer")),
+        el("p", { class: "eyebrow" }, t(possible ? "possible_answer" : "answer")),
         foreign(chosen.text, "h2", { id: "answer-text", tabindex: -1, class: chosen.text.length > 60 ? "long" : null }),
         confidence(chosen.confidence),
         chosen.support > 1 && el("p", { class: "quiet" }, t("support", { n: chosen.support })),
@@ -76,7 +79,7 @@ function source(answer, index, pick) {
         "div",
         { class: "from" },
         el("a", { class: "hit-open", href: open }, foreign(passage.title || passage.document)),
-        path(passage.source),
+        sourceLine(passage.source, answer.place),
         el("span", { class: "facts" }, ...facts(passage.metadata, pick)),
       ),
       el(

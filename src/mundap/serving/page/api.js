@@ -20,21 +20,27 @@ export function onToken(asker) {
 
 /** A JSON answer. A missing token is asked for, and the call repeated. */
 export async function call(path, { method = "GET", body, signal } = {}) {
+  const json = body === undefined ? null : JSON.stringify(body);
+  const { response, text } = await request(path, { method, body: json, signal });
+  if (!response.ok) throw failure(response.status, text, response.headers.get("Retry-After"));
+  return text ? JSON.parse(text) : null;
+}
+
+/** Any response and its text. `body` is JSON, or null. */
+export async function request(path, { method = "GET", body = null, signal } = {}) {
   for (;;) {
-    const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+    const headers = body === null ? {} : { "Content-Type": "application/json" };
     const known = token();
     if (known) headers.Authorization = `Bearer ${known}`;
     let response;
     try {
-      response = await fetch(path, { method, headers, signal, body: body === undefined ? null : JSON.stringify(body) });
+      response = await fetch(path, { method, headers, signal, body });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Failure(0, "");
     }
     if (response.status === 401 && (await newToken(known))) continue;
-    const text = await response.text();
-    if (!response.ok) throw failure(response.status, text, response.headers.get("Retry-After"));
-    return text ? JSON.parse(text) : null;
+    return { response, text: await response.text() };
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { answerCard, spoken } from "./answer.js";
 import { call } from "./api.js";
-import { announce, el, icon } from "./dom.js";
+import { announce, el, foreign, icon } from "./dom.js";
 import { Filters, filtersOf } from "./filters.js";
 import { historyList, walk } from "./history.js";
 import { notice, trouble, waiting } from "./parts.js";
@@ -19,7 +19,7 @@ export class AskView {
   constructor(page) {
     this.page = page;
     this.params = new URLSearchParams();
-    this.filters = new Filters(page.index.modes, (params) => this.move(params));
+    this.filters = new Filters(page, (params) => this.move(params));
     this.box = el("input", {
       id: "question",
       type: "text",
@@ -114,17 +114,39 @@ export class AskView {
         el("a", { class: "button first", href: link("documents") }, t("upload_title")),
       );
     }
-    if (history().length) {
-      const list = el("section", { class: "recent" });
-      const fill = () => list.replaceChildren(el("h2", { class: "eyebrow" }, t("recent")), historyList("", fill));
-      fill();
-      return list;
-    }
+    return el("div", { class: "beginning" }, this.examples(), history().length ? this.recentQuestions() : this.tips());
+  }
+
+  /** Questions made from the index itself; nothing where there are none. */
+  examples() {
+    const list = el("section", { class: "examples", hidden: true });
+    const { name, generation } = this.page.index;
+    const key = `${name} ${generation}`;
+    const fill = ({ questions }) => {
+      const links = questions.map((q) => el("li", {}, el("a", { href: link("ask", { q, index: name }) }, foreign(q))));
+      list.replaceChildren(el("h2", { class: "eyebrow" }, t("examples")), el("ul", {}, ...links));
+      list.hidden = !links.length;
+    };
+    this.made ??= {};
+    this.made[key] ??= call(`v1/examples?index=${encodeURIComponent(name)}`);
+    this.made[key].then(fill, () => delete this.made[key]); // the page does without
+    return list;
+  }
+
+  recentQuestions() {
+    const list = el("section", { class: "recent" });
+    const fill = () => list.replaceChildren(el("h2", { class: "eyebrow" }, t("recent")), historyList("", fill));
+    fill();
+    return list;
+  }
+
+  tips() {
+    const tips = ["tip_ask", "tip_check", "tip_keys"];
     return el(
       "section",
       { class: "tips" },
       el("h2", { class: "eyebrow" }, t("tips")),
-      el("ul", {}, ...["tip_ask", "tip_check", "tip_keys"].map((tip) => el("li", {}, t(tip)))),
+      el("ul", {}, ...tips.map((tip) => el("li", { class: tip === "tip_keys" ? "for-keys" : null }, t(tip)))),
     );
   }
 

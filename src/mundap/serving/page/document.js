@@ -3,11 +3,13 @@
 import { call } from "./api.js";
 import { announce, el, foreign, icon } from "./dom.js";
 import { confirmed } from "./dialogs.js";
-import { facts, notice, trouble, waiting } from "./parts.js";
+import { documentPath, facts, notice, placeName, trouble, waiting } from "./parts.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { units } from "./text.js";
 
+const MOST = 500; // passages that are listed
+const EXCERPT = 100; // characters of each
 const BLOCK = 4000; // characters laid out at a time: long documents stay quick
 
 export class DocumentView {
@@ -35,11 +37,8 @@ export class DocumentView {
     }
   }
 
-  /** An id may have anything in it. Its slashes may stay, unless the browser would take .. for a step up. */
   path(kind, id) {
-    const climbs = /(^|\/)\.{1,2}(\/|$)/.test(id);
-    const name = climbs ? encodeURIComponent(id) : id.split("/").map(encodeURIComponent).join("/");
-    return `v1/${kind}/${name}?index=${encodeURIComponent(this.page.index.name)}`;
+    return documentPath(kind, id, this.page.index.name);
   }
 
   back() {
@@ -50,7 +49,6 @@ export class DocumentView {
   draw(found, start, end) {
     this.title = found.title || found.id;
     document.title = `${this.title} · mundap`;
-    const count = t("passage_count", { n: found.passages.length });
     const remove =
       this.page.index.writable &&
       el(
@@ -59,8 +57,17 @@ export class DocumentView {
         icon("trash"),
         t("remove"),
       );
+    const again =
+      this.page.index.writable &&
+      !found.source.startsWith("upload:") &&
+      el("button", { type: "button", class: "plain", onclick: () => this.again(found) }, icon("file"), t("read_again"));
     this.shown.replaceChildren(
-      el("div", { class: "document-top" }, this.back(), remove || ""),
+      el(
+        "div",
+        { class: "document-top" },
+        this.back(),
+        el("div", { class: "actions" }, again, remove),
+      ),
       el(
         "header",
         {},
@@ -69,9 +76,10 @@ export class DocumentView {
           "p",
           { class: "quiet" },
           foreign(found.source, "span", { class: "path" }),
-          el("span", { class: "facts" }, el("span", {}, count), ...facts(found.metadata)),
+          el("span", { class: "facts" }, ...facts(found.metadata)),
         ),
       ),
+      this.passages(found),
       el("div", { class: "document-text", dir: "auto" }, ...blocks(found.text, start, end)),
     );
     const mark = this.shown.querySelector("mark");
@@ -81,6 +89,47 @@ export class DocumentView {
       settle(mark, 4);
     } else scrollTo(0, 0);
     announce(this.title);
+  }
+
+  /** Where its passages are, as links into the text. */
+  passages(found) {
+    const list = el("ol");
+    const fill = () => {
+      const points = [...found.text];
+      const rows = found.passages.slice(0, MOST).map(({ start, end, place, section }) => {
+        const about = [placeName(place), section].filter(Boolean).join(" · ");
+        const href = link("document", { index: this.page.index.name, id: found.id, start, end });
+        const dots = end - start > EXCERPT ? " …" : "";
+        const text = points.slice(start, Math.min(end, start + EXCERPT)).join("") + dots;
+        return el(
+          "li",
+          {},
+          el("a", { href }, foreign(text)),
+          about && foreign(about, "span", { class: "quiet" }),
+        );
+      });
+      list.replaceChildren(...rows);
+    };
+    const count = t("passage_count", { n: found.passages.length });
+    return el(
+      "details",
+      { class: "passage-list", ontoggle: () => list.children.length || fill() },
+      el("summary", {}, count),
+      list,
+    );
+  }
+
+  async again(found) {
+    try {
+      const report = await call(this.path("documents", found.id), { method: "POST" });
+      await this.page.refresh();
+      const changed = report.added || report.removed;
+      await this.show(new URLSearchParams({ id: found.id }));
+      this.shown.prepend(notice("check", t(changed ? "read_changed" : "read_same"), ""));
+      announce(t(changed ? "read_changed" : "read_same"));
+    } catch (error) {
+      this.shown.prepend(trouble(error));
+    }
   }
 
   async remove(found) {

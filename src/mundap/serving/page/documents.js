@@ -1,10 +1,11 @@
 // What the index holds, and adding to it.
 
-import { stream } from "./api.js";
+import { call, stream } from "./api.js";
+import { Catalog } from "./catalog.js";
 import { announce, el, foreign, icon } from "./dom.js";
-import { notice, progress } from "./parts.js";
+import { notice, path, progress } from "./parts.js";
 import { link } from "./route.js";
-import { number, t } from "./strings.js";
+import { languageName, number, t } from "./strings.js";
 
 const ROWS = /\.(jsonl?|ndjson|[ct]sv)$/i;
 
@@ -15,17 +16,39 @@ export class DocumentsView {
     this.shown = el("div", { class: "documents-view" });
     this.title = t("documents_title");
     this.list = el("ul", { class: "uploads", "aria-label": t("upload_title") });
+    this.catalog = new Catalog(page);
+    this.skipped = el("div", {});
   }
 
-  show() {
+  show(params) {
     const { index } = this.page;
+    this.params = params ?? this.params;
     this.shown.replaceChildren(
       el("h1", {}, t("documents_title")),
       el("p", { class: "lead" }, t("documents_lead")),
       this.facts(index),
       index.writable ? this.target() : notice("file", t("read_only_title"), t("read_only_text")),
       this.list,
+      this.catalog.shown,
+      this.skipped,
     );
+    this.catalog.show(this.params);
+    this.tellSkipped(index.name);
+  }
+
+  /** What could not be read, and why. */
+  async tellSkipped(index) {
+    const { total, skipped } = await call(`v1/skipped?most=200&index=${encodeURIComponent(index)}`).catch(() => ({}));
+    const rows = (skipped ?? []).map((one) =>
+      el("li", {}, path(one.source), foreign(one.reason, "span", { class: "quiet" })),
+    );
+    const told = total && el(
+      "details",
+      { class: "card skipped" },
+      el("summary", {}, icon("warn"), t("skipped_files", { n: total })),
+      el("ul", {}, ...rows),
+    );
+    this.skipped.replaceChildren(...(told ? [told] : []));
   }
 
   facts(index) {
@@ -33,15 +56,13 @@ export class DocumentsView {
       ["fact_documents", number(index.documents)],
       ["fact_passages", number(index.passages)],
       ["fact_rankings", index.modes.map((one) => t(`mode_${one}`)).join(", ")],
-      ["fact_languages", index.languages.join(", ") || t("fact_none")],
+      ["fact_languages", index.languages.map(languageName).join(", ") || t("fact_none")],
       ["fact_generation", number(index.generation)],
     ];
     return el(
       "dl",
       { class: "figures" },
-      ...listed.map(([name, value]) =>
-        el("div", { class: value.length > 12 ? "wide" : null }, el("dt", {}, t(name)), el("dd", {}, value)),
-      ),
+      ...listed.map(([name, value]) => el("div", {}, el("dt", {}, t(name)), el("dd", {}, value))),
     );
   }
 

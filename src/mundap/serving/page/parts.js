@@ -6,10 +6,13 @@ import { known, number, t } from "./strings.js";
 
 const DOTS = 10;
 
+/** Below this an answer is a possibility. */
+export const LIKELY = 0.5;
+
 /** How sure an answer is, in words: the figure alone invites too much trust. */
 export function sureness(value) {
   if (value >= 0.75) return t("sure_high");
-  if (value >= 0.5) return t("sure_good");
+  if (value >= LIKELY) return t("sure_good");
   return value >= 0.2 ? t("sure_fair") : t("sure_low");
 }
 
@@ -84,14 +87,36 @@ export function waiting() {
   );
 }
 
+/** Where the server has a document or passage. An id may have anything in it. */
+export function documentPath(kind, id, index) {
+  const climbs = /(^|\/)\.{1,2}(\/|$)/.test(id); // which the browser would take for a step up
+  const name = climbs ? encodeURIComponent(id) : id.split("/").map(encodeURIComponent).join("/");
+  return `v1/${kind}/${name}?index=${encodeURIComponent(index)}`;
+}
+
 /** The address of a document, at a place in it. */
 export function documentLink(index, passage, start = passage.start, end = passage.end) {
   return link("document", { index, id: passage.document, start, end });
 }
 
+/** Where in a file something stands: `page 212` of the server, in the words of the page. */
+export function placeName(place) {
+  const [kind, n] = (place ?? "").split(" ");
+  return known(`place_${kind}`) ? t(`place_${kind}`, { n: Number(n) }) : (place ?? "");
+}
+
+/** A source and the place in it. */
+export function sourceLine(source, place) {
+  return el("span", { class: "source-line" }, path(source), place && el("b", { class: "place" }, placeName(place)));
+}
+
+const ELSEWHERE = ["folder", "line", "page", "section"]; // shown as source, place and title
+
 /** Facts of a document as buttons that filter by them. */
 export function facts(metadata, pick) {
-  const entries = Object.entries(metadata ?? {}).slice(0, 8);
+  const entries = Object.entries(metadata ?? {})
+    .filter(([name]) => !ELSEWHERE.includes(name))
+    .slice(0, 8);
   return entries.map(([name, value]) => {
     const fact = `${name}=${value}`;
     const shown = foreign(`${name}: ${value}`);

@@ -1,7 +1,7 @@
 // The rankings: one at a time, or side by side, and why each found what it found.
 
 import { el, foreign } from "./dom.js";
-import { documentLink, facts, modeName, path, score } from "./parts.js";
+import { documentLink, facts, modeName, score, sourceLine } from "./parts.js";
 import { t } from "./strings.js";
 import { excerpt, marked } from "./text.js";
 
@@ -104,7 +104,7 @@ function head(row, index, small = false) {
       {},
       el("a", { class: "hit-open", href: documentLink(index, passage) }, el("bdi", { dir: "auto" }, ...title)),
     ),
-    !small && path(passage.source),
+    !small && sourceLine(passage.source, passage.place),
   );
 }
 

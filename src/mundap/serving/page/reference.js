@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { el } from "./dom.js";
 import { trouble, waiting } from "./parts.js";
+import { trial } from "./trial.js";
 import { token } from "./store.js";
 import { t } from "./strings.js";
 
@@ -107,6 +108,7 @@ function card(one, found) {
           .map(([code, { description }]) => `${code} ${description}`)
           .join(" · "),
       ),
+      trial(one, (schema) => resolved(schema, found)),
     ),
   );
 }

@@ -10,7 +10,8 @@ const VIEWS = {
 
 /** The view and its parameters. */
 export function here() {
-  const [path, query = ""] = split(location.hash.slice(1) || "/");
+  const start = location.pathname.endsWith("/docs") ? "/api" : "/";
+  const [path, query = ""] = split(location.hash.slice(1) || start);
   return { view: VIEWS[path] ?? "ask", params: new URLSearchParams(query) };
 }
 

@@ -14,8 +14,8 @@ from mundap.index.corpus import Corpus
 from mundap.index.manifest import Manifest
 from mundap.index.segment import Segment
 from mundap.records import Context
-from mundap.training.batches import Tokens
 from mundap.training.recipe import AnceRecipe
+from mundap.training.tokens import Tokens
 
 _REMEMBERED = 20_000
 
@@ -60,10 +60,10 @@ class ShardedCorpus:
         cut = (settings.words, settings.chunks, settings.overlap, settings.sentences)
         if self.by_document and cut != (recipe.chunk_words, recipe.chunks, 0, False):
             raise UsageError(
-                f"the index in {path} is cut otherwise than chunks = {recipe.chunks} of {recipe.chunk_words} words. "
-                f"Build it with `mundap index --words {recipe.chunk_words} --chunks {recipe.chunks}`."
+                f"the index in {path} is not cut into {recipe.chunks} chunks of {recipe.chunk_words} words, as the "
+                "recipe says. Build it with these words and chunks, split by words and not at sentences."
             )
-        self.shards = [shard for segment in self.corpus.segments for shard in _cut(segment, recipe.shard)]
+        self.shards = [shard for segment in self.corpus.segments for shard in _cut(segment, recipe.shard_size)]
         self.context = lru_cache(_REMEMBERED)(self._context)
 
     def name(self, shard: Shard) -> str:

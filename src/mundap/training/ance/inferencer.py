@@ -1,8 +1,8 @@
 """The inferencer: vectors of the whole corpus with the newest weights, and the nearest passages of every question.
 
 Any number of them, on any number of machines, share a round: each claims a shard that nobody has, and the one
-that finds all of them done publishes. A process may die at any moment; its claims are free again, and what it had
-finished is there.
+that finds all of them done publishes. A process may die at any moment: its claims are released, and the shards it had
+finished stay.
 """
 
 import threading
@@ -14,29 +14,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from mundap.disk import disk_errors, replacing
+from mundap.encoder.network import DualEncoder, Tower, encode
+from mundap.encoder.similarity import Side, as_inner_product
 from mundap.records import Example
 from mundap.training import towers
 from mundap.training.ance.corpus import Shard, ShardedCorpus
-from mundap.training.ance.meeting import Meeting
-from mundap.training.ance.negatives import Sieve, manner
-from mundap.training.ance.search import Vectors, nearest
-from mundap.training.batches import Tokens
+from mundap.training.ance.exchange import ExchangeFolder
+from mundap.training.ance.negatives import NegativeFilter, shared_settings
+from mundap.training.ance.search import ShardVectors, nearest
 from mundap.training.examples import ExampleFile
 from mundap.training.recipe import AnceRecipe
-from mundap.training.towers import DualEncoder, Tower, chunks, padded
+from mundap.training.tokens import Tokens
 
-_BATCH = 64
 _BLOCK = 4096  # examples in memory
 _PAUSE = 0.2  # seconds between looks into the folder
 _QUESTIONS, _POSITIVES = "questions", "positives"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an inferencer says of itself."""
+class InferencerProgress:
+    """Where an inferencer is."""
 
     step: int
     what: str
@@ -44,16 +43,16 @@ class Told:
     total: int
 
 
-Listener = Callable[[Told], None]
+Listener = Callable[[InferencerProgress], None]
 
 
 class Inferencer:
-    """Makes negatives for a trainer.
+    """Finds negatives for a trainer.
 
     Args:
         recipe: The trainer's.
         sets: The training files.
-        meeting: Where the two meet.
+        exchange: The folder they share.
         device: Where to compute; it need not be the trainer's.
         model: The trainer's own model and tokens, in the synchronous mode.
     """
@@ -62,27 +61,27 @@ class Inferencer:
         self,
         recipe: AnceRecipe,
         sets: list[ExampleFile],
-        meeting: Meeting,
+        exchange: ExchangeFolder,
         device: Any,
         model: tuple[DualEncoder, Tokens] | None = None,
-        tell: Listener = lambda told: None,
+        tell: Listener = lambda progress: None,
     ) -> None:
         self._recipe = recipe
         self._sets = sets
-        self._meeting = meeting
+        self._exchange = exchange
         self._device = device
         self._tell = tell
         if model is None:
-            built, tokenizer = towers.build(replace(recipe, recompute=False))
+            built, tokenizer = towers.build(replace(recipe, gradient_checkpointing=False))
             model = built, Tokens(tokenizer, recipe)
         self._model, self._tokens = model
         self._model.to(device)
         self._loaded: int | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Round after round, until the trainer has finished."""
-        while not stop.is_set() and not self._meeting.finished:
-            step = self._meeting.next_round()
+        """Work on round after round until the trainer has finished."""
+        while not stop.is_set() and not self._exchange.finished:
+            step = self._exchange.next_round()
             if step is None:
                 stop.wait(_PAUSE)
                 continue
@@ -98,15 +97,15 @@ class Inferencer:
         """
         self._loaded = step if current else None
         corpus = ShardedCorpus(self._recipe)
-        folder = self._meeting.round(step)
+        folder = self._exchange.round(step)
         folder.mkdir(parents=True, exist_ok=True)
         was_training = self._model.training
         self._model.eval()
         try:
-            while step not in self._meeting.published() and self._is_needed(step, stop):
+            while step not in self._exchange.published() and self._is_needed(step, stop):
                 if self._encode_what_is_free(step, folder, corpus, stop):
-                    with self._meeting.claim(folder / "publish.lock") as mine:
-                        if mine and self._is_needed(step, stop) and step not in self._meeting.published():
+                    with self._exchange.claim(folder / "publish.lock") as mine:
+                        if mine and self._is_needed(step, stop) and step not in self._exchange.published():
                             self._publish(step, folder, corpus)
                 else:
                     time.sleep(_PAUSE)
@@ -117,9 +116,9 @@ class Inferencer:
             self._model.train(was_training)
 
     def _is_needed(self, step: int, stop: threading.Event | None) -> bool:
-        """Not if the trainer has finished, or went back behind this step and took its weights away."""
-        stopped = stop is not None and (stop.is_set() or self._meeting.finished)
-        return not stopped and self._meeting.has_weights(step) and self._meeting.round(step).exists()
+        """Whether the round still matters: the trainer may have finished, or restarted from an earlier step."""
+        stopped = stop is not None and (stop.is_set() or self._exchange.finished)
+        return not stopped and self._exchange.has_weights(step) and self._exchange.round(step).exists()
 
     def _encode_what_is_free(
         self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None
@@ -135,11 +134,11 @@ class Inferencer:
                 continue
             if not self._is_needed(step, stop):
                 return False
-            with self._meeting.claim(folder / f"{name}.lock") as mine:
-                if not mine or step in self._meeting.published():  # then the vectors have been taken away
+            with self._exchange.claim(folder / f"{name}.lock") as mine:
+                if not mine or step in self._exchange.published():  # then the vectors have been taken away
                     missing += 1
                 elif not path.exists():
-                    self._tell(Told(step, f"encoding {name}", number, len(jobs)))
+                    self._tell(InferencerProgress(step, f"encoding {name}", number, len(jobs)))
                     self._load(step)
                     vectors = self._shard(shard, corpus) if shard else self._asked(name)
                     with disk_errors(folder), replacing(path) as file:
@@ -148,11 +147,11 @@ class Inferencer:
 
     def _load(self, step: int) -> None:
         if self._loaded != step:
-            self._meeting.load_weights(step, self._model)
+            self._exchange.load_weights(step, self._model)
             self._loaded = step
 
     def _shard(self, shard: Shard, corpus: ShardedCorpus) -> np.ndarray:
-        ids = corpus.token_ids(shard, self._tokens, self._meeting.tokens)
+        ids = corpus.token_ids(shard, self._tokens, self._exchange.tokens)
         living, _ = corpus.rows(shard)
         return self._vectors(self._model.passage, [ids[row].tolist() for row in living.tolist()], "passage")
 
@@ -172,35 +171,31 @@ class Inferencer:
     def _examples(self) -> Iterator[Example]:
         return (one[number] for one in self._sets for number in range(len(one)))
 
-    def _vectors(self, tower: Tower, ids: list[list[int]], side: str) -> np.ndarray:
-        """Vectors whose inner product orders passages as the model's similarity does."""
-        result = np.empty((len(ids), tower.dimension + (self._model.similarity == "l2")), np.float32)
-        for group in chunks([len(one) for one in ids], _BATCH):
-            rows, mask = padded([ids[position] for position in group], self._tokens.pad, self._device)
-            with torch.no_grad():
-                result[group] = comparable(tower(rows, mask).float(), self._model.similarity, side).cpu().numpy()
-        return result
+    def _vectors(self, tower: Tower, ids: list[list[int]], side: Side) -> np.ndarray:
+        """Vectors whose inner product ranks passages as the model's similarity does."""
+        vectors = encode(tower, ids, self._tokens.pad).cpu().numpy()
+        return np.asarray(as_inner_product(vectors, self._model.similarity, side))
 
     def _publish(self, step: int, folder: Path, corpus: ShardedCorpus) -> None:
-        """Search, sieve, and publish."""
+        """Search, filter the negatives, and publish them."""
         started = time.monotonic()
-        shards = [Vectors(folder / f"{corpus.name(shard)}.npy", corpus.rows(shard)[1]) for shard in corpus.shards]
+        shards = [ShardVectors(folder / f"{corpus.name(shard)}.npy", corpus.rows(shard)[1]) for shard in corpus.shards]
         questions = np.load(folder / f"{_QUESTIONS}.npy")
-        self._tell(Told(step, "searching", 0, len(questions)))
+        self._tell(InferencerProgress(step, "searching", 0, len(questions)))
         recipe = self._recipe
-        numbers, scores = nearest(questions, shards, recipe.depth, recipe.search, self._device, self._model.similarity)
-        sieve = Sieve(corpus)
+        numbers, scores = nearest(questions, shards, recipe.top_k, recipe.search, self._device, self._model.similarity)
+        negatives = NegativeFilter(corpus)
         place = 0
         for one in self._sets:
             for number in range(len(one)):
                 example: Example = one[number]
-                kept = sieve.wrong(example, numbers[place].tolist(), one.match)
+                kept = negatives.positions(example, numbers[place].tolist(), one.match)
                 for array, empty in ((numbers, -1), (scores, -np.inf)):
                     array[place, : len(kept)] = array[place, kept]
                     array[place, len(kept) :] = empty
                 place += 1
                 if place % 1000 == 0:
-                    self._tell(Told(step, "sieving", place, len(questions)))
+                    self._tell(InferencerProgress(step, "filtering", place, len(questions)))
         arrays = {"numbers": numbers, "scores": scores}
         if self._recipe.sampling == "margin":
             cut = [len(self._tokens.chunks(example.positives[0].text)) for example in self._examples()]
@@ -209,20 +204,9 @@ class Inferencer:
             arrays["positives"] = np.maximum.reduceat(products, np.cumsum([0, *cut[:-1]]))
         facts = {
             "index": corpus.generation,
-            "manner": manner(self._recipe, self._sets),
+            "settings": shared_settings(self._recipe, self._sets),
             "seconds": round(time.monotonic() - started, 3),
         }
-        self._meeting.publish(step, arrays, facts)
-        corpus.sweep_tokens(self._tokens, self._meeting.tokens)
-        self._tell(Told(step, "published", len(questions), len(questions)))
-
-
-def comparable(vectors: Any, similarity: str, side: str) -> Any:
-    """Vectors of a side, `question` or `passage`, whose inner product orders as the similarity does."""
-    if similarity == "cosine":
-        return torch.nn.functional.normalize(vectors, dim=-1)
-    if similarity == "l2":  # -|q - p|² = 2 q·p - |p|², less what is the same for all passages of a question
-        if side == "question":
-            return torch.cat([2 * vectors, torch.ones_like(vectors[:, :1])], 1)
-        return torch.cat([vectors, -(vectors**2).sum(1, keepdim=True)], 1)
-    return vectors
+        self._exchange.publish(step, arrays, facts)
+        corpus.sweep_tokens(self._tokens, self._exchange.tokens)
+        self._tell(InferencerProgress(step, "published", len(questions), len(questions)))

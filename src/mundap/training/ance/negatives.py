@@ -9,50 +9,44 @@ from typing import Any
 
 import numpy as np
 
+from mundap.mining.rule import NegativeRule
 from mundap.records import Context, Example
-from mundap.text.answers import Mode, has_answer
-from mundap.text.overlap import containment, shingles
+from mundap.text.answers import Mode
+from mundap.text.overlap import shingles
 from mundap.training.ance.corpus import ShardedCorpus
-from mundap.training.ance.meeting import Meeting
+from mundap.training.ance.exchange import ExchangeFolder
 from mundap.training.examples import ExampleFile
 from mundap.training.recipe import AnceRecipe
 
-_SAME = 0.8  # of the shorter text's shingles: a passage that repeats a positive
 _REMEMBERED = 20_000
 
 
-class Sieve:
-    """Takes out of a ranking what is no negative: the positives, what repeats one, and what has the answer in it."""
+class NegativeFilter:
+    """Filters a ranking: the positives, near copies of one, and passages with the answer are no negatives."""
 
     def __init__(self, corpus: ShardedCorpus) -> None:
         self._corpus = corpus
         self._shingles = lru_cache(_REMEMBERED)(lambda number: shingles(corpus.context(number).text))
 
-    def wrong(self, example: Example, ranked: Sequence[int], match: Mode) -> list[int]:
-        """The positions in a ranking, best first, of those that are negatives."""
-        right = [shingles(one.text) for one in example.positives]
-        names = {one.id for one in example.positives if one.id}
+    def positions(self, example: Example, ranked: Sequence[int], match: Mode) -> list[int]:
+        """The positions, best first, of the negatives in a ranking."""
+        documents = set()
         if self._corpus.by_document:
-            names |= {re.sub(r"#\d+$", "", name) for name in names}
-        texts = {" ".join(one.text.split()) for one in example.positives}
+            documents = {re.sub(r"#\d+$", "", one.id) for one in example.positives if one.id}
+        rule = NegativeRule(example.question, example.positives, match, ids=documents)
         found = []
         for position, number in enumerate(ranked):
             if number < 0:
                 break
             context = self._corpus.context(number)
-            if context.id in names or " ".join(context.text.split()) in texts:
-                continue
-            if has_answer(context.text, example.question.answers, match):
-                continue
-            if any(containment(self._shingles(number), one) >= _SAME for one in right):
-                continue
-            found.append(position)
+            if rule.is_negative(context.id, context.text, self._shingles(number)):
+                found.append(position)
         return found
 
 
-def manner(recipe: AnceRecipe, sets: Sequence[ExampleFile]) -> dict[str, Any]:
-    """What a trainer and its inferencers, on whatever machines, must have in common for the lists to fit."""
-    names = ("similarity", "towers", "question_length", "passage_length", "chunks", "chunk_words", "depth", "sampling")
+def shared_settings(recipe: AnceRecipe, sets: Sequence[ExampleFile]) -> dict[str, Any]:
+    """The settings that a trainer and its inferencers, on whatever machines, must share for the lists to fit."""
+    names = ("similarity", "towers", "question_length", "passage_length", "chunks", "chunk_words", "top_k", "sampling")
     return {"questions": [len(one) for one in sets], **{name: getattr(recipe, name) for name in names}}
 
 
@@ -66,41 +60,39 @@ class Generation:
         scores: Their scores.
         positives: The score of each question's positive; only where the recipe samples by it.
         index: The generation of the index they were found in.
-        manner: How they were looked for.
+        settings: The settings they were found with, see `shared_settings`.
     """
 
     step: int
     index: int
-    manner: Mapping[str, Any]
+    settings: Mapping[str, Any]
     numbers: np.ndarray
     scores: np.ndarray
     positives: np.ndarray | None
 
     @classmethod
-    def open(cls, meeting: Meeting, step: int) -> "Generation | None":
+    def open(cls, exchange: ExchangeFolder, step: int) -> "Generation | None":
         """The negatives of a step, if they are whole."""
-        found = meeting.open_negatives(step)
-        if found is None or "manner" not in found[1]:  # made by an older version
+        found = exchange.open_negatives(step)
+        if found is None or "settings" not in found[1]:  # made by an older version
             return None
         arrays, facts = found
         numbers, scores, positives = arrays["numbers"], arrays["scores"], arrays.get("positives")
-        return cls(int(facts["step"]), int(facts["index"]), facts["manner"], numbers, scores, positives)
+        return cls(int(facts["step"]), int(facts["index"]), facts["settings"], numbers, scores, positives)
 
-    def sample(self, question: int, recipe: AnceRecipe, chance: random.Random) -> list[int]:
+    def sample(self, question: int, recipe: AnceRecipe, rng: random.Random) -> list[int]:
         """Passage numbers of this time's negatives of a training question."""
         numbers = self.numbers[question]
         listed = numbers[numbers >= 0].tolist()
         if recipe.sampling == "window":
-            listed = listed[recipe.first - 1 : recipe.last] or listed[-recipe.hard :]
+            listed = listed[recipe.first_rank - 1 : recipe.last_rank] or listed[-recipe.hard_negatives :]
         elif recipe.sampling == "margin" and self.positives is not None:
-            least = float(self.positives[question]) - recipe.gap
+            least = float(self.positives[question]) - recipe.score_gap
             near = int((self.scores[question][: len(listed)] >= least).sum())
-            listed = listed[: max(near, recipe.hard)]
-        return chance.sample(listed, min(recipe.hard, len(listed)))
+            listed = listed[: max(near, recipe.hard_negatives)]
+        return rng.sample(listed, min(recipe.hard_negatives, len(listed)))
 
-    def contexts(
-        self, question: int, recipe: AnceRecipe, corpus: ShardedCorpus, chance: random.Random
-    ) -> list[Context]:
+    def contexts(self, question: int, recipe: AnceRecipe, corpus: ShardedCorpus, rng: random.Random) -> list[Context]:
         """The same as texts; what the index has no more is left out."""
-        drawn = np.array(self.sample(question, recipe, chance), np.uint64)
+        drawn = np.array(self.sample(question, recipe, rng), np.uint64)
         return [corpus.context(number) for number in drawn[corpus.corpus.alive(drawn)].tolist()]

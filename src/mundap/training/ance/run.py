@@ -15,12 +15,13 @@ import torch
 from mundap.disk import disk_errors, write_atomic
 from mundap.errors import UsageError
 from mundap.machine import cores
-from mundap.training import recipe as recipes
+from mundap.training import recipe_files, towers
 from mundap.training.ance import trainer
+from mundap.training.ance.exchange import ExchangeFolder
 from mundap.training.ance.inferencer import Inferencer, Listener
-from mundap.training.ance.meeting import Meeting
 from mundap.training.examples import ExampleFile
-from mundap.training.loop import Trained, Watcher, is_first, refuse_incomplete
+from mundap.training.learner import StepCallback, Tell, TrainingResult
+from mundap.training.loop import is_first, refuse_incomplete
 from mundap.training.recipe import AnceRecipe, DataSet
 
 _LOG = logging.getLogger(__name__)
@@ -29,31 +30,40 @@ _GRACE = 10.0  # seconds for the inferencer to leave
 _FOLLOWS = "MUNDAP_FOLLOWS_STDIN"
 
 
-def train(recipe: AnceRecipe, watch: Watcher = lambda progress: None, alone: bool = False, device: str = "") -> Trained:
-    """Train; unless alone or synchronous, with an inferencer beside.
+def train(
+    recipe: AnceRecipe,
+    callback: StepCallback = lambda progress: None,
+    alone: bool = False,
+    device: str = "",
+    tell: Tell = lambda line: None,
+) -> TrainingResult:
+    """Train with ANCE; unless `alone` or synchronous, start an inferencer beside the trainer.
 
     Args:
-        recipe: How.
-        watch: Is told of every step.
-        alone: The inferencers are started by somebody else.
-        device: Of the inferencer.
+        recipe: The settings.
+        callback: Called after every step.
+        alone: Do not start an inferencer: they run elsewhere.
+        device: The inferencer's device.
+        tell: Called with what the recipe left to the checkpoint.
     """
     refuse_incomplete(recipe)
+    recipe = towers.with_similarity(recipe, tell)
     if alone or recipe.synchronous or not is_first():
-        return trainer.train(recipe, watch)
+        return trainer.train(recipe, callback)
     half = max(1, cores() // 2)
     if not torch.cuda.is_available():
         torch.set_num_threads(half)  # two processes that use all cores each are slower than one
     with _inferencer_beside(recipe, half, device):
-        return trainer.train(recipe, watch)
+        return trainer.train(recipe, callback)
 
 
-def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda told: None) -> None:
-    """Make negatives until the trainer has finished."""
-    if not recipe.out or not recipe.train:
-        raise UsageError("the recipe has no out or no train: the inferencer takes the trainer's own recipe")
-    out = Path(recipe.out)
-    meeting = Meeting(out / trainer.MEETING)
+def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda progress: None) -> None:
+    """Produce negatives until the trainer has finished."""
+    if not recipe.output_dir or not recipe.train:
+        raise UsageError("the recipe has no output_dir or no train: the inferencer takes the trainer's own recipe")
+    recipe = towers.with_similarity(recipe)
+    out = Path(recipe.output_dir)
+    exchange = ExchangeFolder(out / trainer.EXCHANGE)
     scratch = out / "data"
     with disk_errors(out):
         scratch.mkdir(parents=True, exist_ok=True)
@@ -62,31 +72,31 @@ def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda told: No
     stop = threading.Event()
     if os.environ.get(_FOLLOWS):
         threading.Thread(target=_leave_with_parent, daemon=True).start()
-    Inferencer(recipe, sets, meeting, where, tell=tell).run(stop)
+    Inferencer(recipe, sets, exchange, where, tell=tell).run(stop)
 
 
 def _leave_with_parent() -> None:
-    """The pipe to the trainer ends when that does, however it does."""
+    """Exit when the pipe from the trainer closes, however the trainer ended."""
     sys.stdin.buffer.read()
     os._exit(0)
 
 
 @contextmanager
 def _inferencer_beside(recipe: AnceRecipe, threads: int, device: str) -> Iterator[None]:
-    folder = Path(recipe.out) / trainer.MEETING
+    folder = Path(recipe.output_dir) / trainer.EXCHANGE
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "finished").unlink(missing_ok=True)
-        write_atomic(folder / "recipe.toml", recipes.dump(_absolute(recipe)).encode())
+        write_atomic(folder / "recipe.toml", recipe_files.dump(_absolute(recipe)).encode())
     over = threading.Event()
     child: list[subprocess.Popen[bytes]] = []
 
     def keep_alive() -> None:
-        meeting, failures, seen = Meeting(folder), 0, -1
-        while not over.is_set() and not meeting.finished:
+        exchange, failures, seen = ExchangeFolder(folder), 0, -1
+        while not over.is_set() and not exchange.finished:
             child[:] = [_start(folder / "recipe.toml", threads, device)]
             child[0].wait()
-            newest = max(meeting.published(), default=-1)
+            newest = max(exchange.published(), default=-1)
             failures = failures + 1 if newest == seen else 1
             seen = newest
             if failures > _RESTARTS:
@@ -119,7 +129,7 @@ def _start(recipe: Path, threads: int, device: str) -> "subprocess.Popen[bytes]"
 
 
 def _absolute(recipe: AnceRecipe) -> AnceRecipe:
-    """The recipe as one that means the same from any folder."""
+    """The recipe with absolute paths."""
 
     def whole(path: str) -> str:
         return str(Path(path).resolve()) if path else ""
@@ -129,9 +139,9 @@ def _absolute(recipe: AnceRecipe) -> AnceRecipe:
 
     return replace(
         recipe,
-        start=whole(recipe.start),
-        passage_start=whole(recipe.passage_start),
-        out=whole(recipe.out),
+        base_model=whole(recipe.base_model),
+        passage_base_model=whole(recipe.passage_base_model),
+        output_dir=whole(recipe.output_dir),
         index=whole(recipe.index),
         train=files(recipe.train),
         dev=files(recipe.dev),

@@ -21,7 +21,7 @@ _TRAINING = 64  # vectors a list of the approximate index learns from
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
+class ShardVectors:
     """The vectors of a shard, on disk.
 
     Attributes:
@@ -38,7 +38,7 @@ class Vectors:
 
 
 def nearest(
-    questions: np.ndarray, shards: Sequence[Vectors], depth: int, kind: str, device: Any, similarity: str = "dot"
+    questions: np.ndarray, shards: Sequence[ShardVectors], depth: int, kind: str, device: Any, similarity: str = "dot"
 ) -> tuple[np.ndarray, np.ndarray]:
     """(owners, scores) of the best `depth` for each question, best first; where there are fewer, -1 and -inf.
 
@@ -48,7 +48,7 @@ def nearest(
         depth: How many.
         kind: `exact`, `ivf`, or `auto` by size.
         device: Where exact search computes.
-        similarity: What the inner product of the vectors stands for (`comparable`).
+        similarity: What the inner product of the vectors stands for (`as_inner_product`).
     """
     rows = sum(len(shard.owners) for shard in shards)
     if kind == "ivf" or (kind == "auto" and rows > EXACT_UP_TO):
@@ -61,7 +61,9 @@ def nearest(
     return owners, scores
 
 
-def _exact(questions: np.ndarray, shards: Sequence[Vectors], depth: int, device: Any) -> tuple[np.ndarray, np.ndarray]:
+def _exact(
+    questions: np.ndarray, shards: Sequence[ShardVectors], depth: int, device: Any
+) -> tuple[np.ndarray, np.ndarray]:
     asked = torch.from_numpy(questions).to(device)
     best = torch.full((len(asked), depth), -torch.inf, device=device)
     whose = torch.full((len(asked), depth), -1, dtype=torch.long, device=device)
@@ -93,7 +95,7 @@ def _blocks(owners: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _approximate(
-    questions: np.ndarray, shards: Sequence[Vectors], depth: int, rows: int, l2: bool
+    questions: np.ndarray, shards: Sequence[ShardVectors], depth: int, rows: int, l2: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """By one-bit codes in memory, the scores then taken from the vectors on disk."""
     import faiss
@@ -129,6 +131,6 @@ def _approximate(
     return owners, scores
 
 
-def _shares(shards: Sequence[Vectors]) -> bool:
+def _shares(shards: Sequence[ShardVectors]) -> bool:
     """Whether some document has several vectors."""
     return any(len(np.unique(shard.owners)) < len(shard.owners) for shard in shards)

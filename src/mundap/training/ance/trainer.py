@@ -11,55 +11,57 @@ import torch
 
 from mundap.errors import MundapError
 from mundap.records import Context, Example
-from mundap.training import checkpoints, loop
+from mundap.training import checkpoints, loop, towers
 from mundap.training.ance.corpus import ShardedCorpus
+from mundap.training.ance.exchange import ExchangeFolder
 from mundap.training.ance.inferencer import Inferencer
-from mundap.training.ance.meeting import Meeting
-from mundap.training.ance.negatives import Generation, manner
-from mundap.training.batches import Batch, Batches, Tokens
+from mundap.training.ance.negatives import Generation, shared_settings
+from mundap.training.batches import Batch, RetrieverBatches
 from mundap.training.examples import ExampleFile
-from mundap.training.loop import Seen, Trained, Watcher
+from mundap.training.learner import StepCallback, StepResult, TrainingResult
 from mundap.training.processes import Processes
 from mundap.training.recipe import AnceRecipe
-from mundap.training.retriever import Retriever
+from mundap.training.retriever import RetrieverLearner
+from mundap.training.tokens import Tokens
 
 _LOG = logging.getLogger(__name__)
 
-MEETING = "ance"
+EXCHANGE = "ance"
 """The folder where the two meet, in that of the run."""
 
 
-def train(recipe: AnceRecipe, watch: Watcher = lambda progress: None) -> Trained:
-    """Train with negatives from the whole corpus, or go on with a run that was stopped.
+def train(recipe: AnceRecipe, callback: StepCallback = lambda progress: None) -> TrainingResult:
+    """Train with negatives from the whole corpus, or resume the run that was stopped.
 
     Raises:
-        MundapError: The loss is no number any more; the last good checkpoint is kept.
+        MundapError: The loss is not finite; the last good checkpoint is kept.
     """
-    return loop.run(recipe, lambda processes, scratch: _Ance(recipe, processes, scratch), watch)
+    recipe = towers.with_similarity(recipe)
+    return loop.run(recipe, lambda processes, scratch: _AnceLearner(recipe, processes, scratch), callback)
 
 
-class _Ance(Retriever):
+class _AnceLearner(RetrieverLearner):
     """A dual encoder whose hard negatives come from published generations."""
 
     def __init__(self, recipe: AnceRecipe, processes: Processes, scratch: Path) -> None:
         super().__init__(recipe, processes, scratch)
         self._ance = recipe
-        self._meeting = Meeting(Path(recipe.out) / MEETING)
+        self._exchange = ExchangeFolder(Path(recipe.output_dir) / EXCHANGE)
         self._corpus = ShardedCorpus(recipe)
         self._used = 0  # the batch under way
         self._wanted = -1
         self._damaged: set[int] = set()
         self._generation: Generation | None = None
 
-    def since(self, step: int) -> Generator[Batch]:
-        """Batches from a step on; each is made with the newest negatives there are when it is asked for."""
+    def batches_from(self, step: int) -> Generator[Batch]:
+        """Yield batches from a step on, each with the newest negatives there are when it is asked for."""
         if self._processes.first:
-            self._meeting.begin(step)
+            self._exchange.begin(step)
         self._processes.wait()
         self._hand_over(step)
         while True:
             self._wanted = self._newest(step)
-            with closing(self._batches_with(self._wanted).since(step)) as stream:
+            with closing(self._batches_with(self._wanted).batches_from(step)) as stream:
                 # What was prepared with older negatives is thrown away.
                 while self._newest(step) == self._wanted:
                     batch = next(stream)
@@ -68,8 +70,8 @@ class _Ance(Retriever):
                     step += 1
                     self._hand_over(step)
 
-    def _batches_with(self, wanted: int) -> Batches:
-        self._generation = Generation.open(self._meeting, wanted) if wanted >= 0 else None
+    def _batches_with(self, wanted: int) -> RetrieverBatches:
+        self._generation = Generation.open(self._exchange, wanted) if wanted >= 0 else None
         if self._generation and self._generation.index != self._corpus.generation:
             self._corpus = ShardedCorpus(self._ance)  # the index has changed since
         if wanted >= 0 and not self._same_everywhere():
@@ -81,17 +83,17 @@ class _Ance(Retriever):
         return _AnceBatches(self.files, self._ance, self._tokens, self._processes, drawn)
 
     def _same_everywhere(self) -> bool:
-        """Whether all processes have the whole generation, of the same state of the index, and made for this run."""
+        """Whether all processes see the same complete generation, made for this run and this state of the index."""
         fits = not self._unfit()
         mine = torch.tensor([[self._corpus.generation if fits else -1]], device=self._processes.device)
         every = self._processes.gather(mine)
         return bool((every == every[0]).all()) and fits
 
     def _unfit(self) -> str:
-        """Why the generation cannot be trained with, if so."""
+        """Why the generation cannot be used; empty if it can."""
         if self._generation is None:
             return "they are damaged"
-        ours, theirs = manner(self._ance, self.files), self._generation.manner
+        ours, theirs = shared_settings(self._ance, self.files), self._generation.settings
         other = [f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
         return f"the inferencer's recipe has {'; '.join(other)}" if other else ""
 
@@ -100,42 +102,44 @@ class _Ance(Retriever):
         if self._ance.synchronous:
             due = self._due(step)
             return due if due is not None else -1
-        known = [one for one in self._meeting.published() if one <= step and one not in self._damaged]
+        known = [one for one in self._exchange.published() if one <= step and one not in self._damaged]
         return int(self._processes.agree(float(known[-1] if known else -1)))
 
     def _due(self, step: int) -> int | None:
-        """The batch at which the weights were last to be handed over."""
-        own, every = self._ance.own, self._ance.refresh
-        return None if step < own else own + (step - own) // every * every
+        """The batch at which the weights were last due; None before the first time."""
+        first, every = self._ance.static_negative_batches, self._ance.refresh_batches
+        if step < first:
+            return None
+        return first + (step - first) // every * every
 
     def _hand_over(self, step: int) -> None:
-        """Give the weights away when their time has come; in the synchronous mode, do the inferencer's work too."""
+        """Publish the weights when they are due; in the synchronous mode, do the inferencer's work too."""
         due = self._due(step)
         if due is None or due == self._wanted:
             return
         if self._ance.synchronous:
             self._refresh(due, step)
         elif due == step and self._processes.first:
-            self._meeting.put_weights(step, self.model)
+            self._exchange.put_weights(step, self.model)
         if due == step and self._processes.first:
-            oldest = checkpoints.steps(Path(self._ance.out) / "checkpoints")[:1]
-            needed = oldest[0] * self._ance.accumulate if oldest else 0
-            self._meeting.sweep(step, needed, self._ance.synchronous)
+            oldest = checkpoints.steps(Path(self._ance.output_dir) / "checkpoints")[:1]
+            needed = oldest[0] * self._ance.gradient_accumulation_steps if oldest else 0
+            self._exchange.sweep(step, needed, self._ance.synchronous)
 
     def _refresh(self, due: int, step: int) -> None:
-        """Make sure that the negatives of a step are there, and whole."""
-        whole = Generation.open(self._meeting, due) is not None
+        """Make sure that the negatives of a step are there and complete."""
+        whole = Generation.open(self._exchange, due) is not None
         if self._processes.agree(float(whole)):
             return
         current = due == step
         if self._processes.first:
-            self._meeting.drop(due)
+            self._exchange.drop(due)
             if current:
-                self._meeting.put_weights(due, self.model)
+                self._exchange.put_weights(due, self.model)
         self._processes.wait()
-        if not self._meeting.has_weights(due):
+        if not self._exchange.has_weights(due):
             raise MundapError(
-                f"{self._meeting.folder} has lost the negatives of batch {due} and the weights to find them: the run "
+                f"{self._exchange.folder} has lost the negatives of batch {due} and the weights to find them: the run "
                 "cannot be repeated from its last checkpoint. Start it again in another folder."
             )
         with torch.random.fork_rng():  # another model is built where the weights are not the current ones
@@ -145,22 +149,24 @@ class _Ance(Retriever):
     def _inferencer(self, current: bool) -> Inferencer:
         """An inferencer in this process; for the current weights it uses the trainer's own model."""
         model = (self.model, self._tokens) if current else None
-        return Inferencer(self._ance, self.files, self._meeting, self._processes.device, model)
+        return Inferencer(self._ance, self.files, self._exchange, self._processes.device, model)
 
-    def backward(self, batch: Batch, scale: float) -> Seen:
-        """As ever; and how old the negatives were."""
-        seen = super().backward(batch, scale)
-        return replace(seen, stale=self._used - self._generation.step if self._generation else None)
+    def backward(self, batch: Batch, scale: float) -> StepResult:
+        """Add the gradient of a batch, and note how old its negatives are."""
+        result = super().backward(batch, scale)
+        if self._generation is None:
+            return result
+        return replace(result, negatives_age=self._used - self._generation.step)
 
     def save(self, folder: Path) -> None:
         """Write the model: that is the end of the run."""
         try:
             super().save(folder)
         finally:
-            self._meeting.finish()
+            self._exchange.finish()
 
 
-class _AnceBatches(Batches):
+class _AnceBatches(RetrieverBatches):
     """Batches with negatives of one generation; without one, with the examples' own."""
 
     def __init__(
@@ -181,9 +187,9 @@ class _AnceBatches(Batches):
         if self._drawn_from is None:
             return super()._negatives(example, epoch, place)
         generation, corpus = self._drawn_from
-        chance = random.Random(f"{self._ance.seed} {epoch} {place} {generation.step}")  # noqa: S311
+        rng = random.Random(f"{self._ance.seed} {epoch} {place} {generation.step}")  # noqa: S311
         question = self._firsts[place[0]] + place[1]
-        found = generation.contexts(question, self._ance, corpus, chance)
+        found = generation.contexts(question, self._ance, corpus, rng)
         others = list(example.negatives)
-        chance.shuffle(others)
-        return found + others[: self._ance.random]
+        rng.shuffle(others)
+        return found + others[: self._ance.random_negatives]

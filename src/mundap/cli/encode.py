@@ -1,0 +1,51 @@
+"""`mundap encode`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mundap.cli import shared
+from mundap.cli.index import reading_options
+from mundap.errors import UsageError
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True)
+@click.option("-o", "--out", required=True, metavar="DIR", help="Where the vectors go.")
+@click.option("--shard", default="1/1", show_default=True, metavar="N/ALL", help="Which part, as 3/64.")
+@click.option("--words", type=int, help="The most words in a passage. [default: 100]")
+@click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
+@click.option("--split", type=click.Choice(["sentences", "words"]), help="As for `mundap index`. [default: sentences]")
+@click.option("--chunks", type=int, help="The most passages of a document. [default: all]")
+@click.option("--model", metavar="NAME|DIR", help="The encoder. [default: retriever]")
+@reading_options
+def encode(
+    paths: tuple[str, ...], out: str, shard: str, split: str | None, strict: bool, as_json: bool, **options: Any
+) -> None:
+    """Encode a part of the passages; `mundap index --vectors` makes an index of all parts.
+
+    Run it on as many machines as you like, each with a shard of its own; no machine needs to know of the others. Files
+    and options must be the same everywhere. A shard that is there already is not made again.
+
+    \b
+    Examples:
+      mundap encode docs/ --shard 3/64 -o vectors/
+      mundap index docs/ --vectors vectors/ -o i
+    """
+    from mundap.engines.shards import Work, encode_shard
+    from mundap.index.build import Options
+
+    del strict  # what cannot be read is reported by `mundap index`, which reads it too
+    number, _, total = shard.partition("/")
+    if not number.isdigit() or not total.isdigit():
+        raise UsageError(f"--shard {shard}: write it as 3/64")
+    if split is not None:
+        options["sentences"] = split == "sentences"
+    work = Work(paths, Options(**options), Path(out).resolve(), int(total))
+    with shared.passages_bar("encoding") as tell:
+        facts = encode_shard(work, int(number), tell)
+    if as_json:
+        shared.print_json({"path": str(work.path(facts.shard)), "passages": facts.passages, "model": facts.model})
+    else:
+        click.echo(f"{work.path(facts.shard)}: {shared.count(facts.passages, 'passage')}")

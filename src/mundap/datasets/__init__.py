@@ -1,0 +1,1 @@
+"""The field's files, in and out: queries, training examples, runs, predictions."""

@@ -1,0 +1,280 @@
+"""Training examples in the field's files: DPR's json and json lines, Tevatron, BEIR, triples of texts or of ids.
+
+Whatever the file, it is streamed, and a row that cannot be used is reported with its place.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mundap.datasets import beir
+from mundap.datasets.detect import detect
+from mundap.datasets.objects import as_context, from_row
+from mundap.disk import disk_errors, json_array, json_bytes, replacing
+from mundap.documents.files import STREAM_ERRORS, SourceFile, explain, open_file
+from mundap.documents.stream import json_items, json_lines, table
+from mundap.errors import MundapError, UsageError
+from mundap.records import Context, Example, Question, Skipped
+
+Write = Callable[[Example], None]
+Writing = Callable[[Path], AbstractContextManager[Write]]
+
+FORMATS = ("dpr-json", "dpr-jsonl", "tevatron", "beir", "triples", "triple-ids")
+"""What can be read. Triples of ids are not written: they say nothing without the corpus they came from."""
+
+LISTS = {
+    "positives": ("positive_ctxs", "positive_passages"),
+    "hard": ("hard_negative_ctxs", "negative_passages"),
+    "negatives": ("negative_ctxs",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What the ids in a file of triples stand for.
+
+    Attributes:
+        questions: By id.
+        passage: From an id to the passage; None if there is none.
+    """
+
+    questions: Mapping[str, Question]
+    passage: Callable[[str], Context | None]
+
+
+def read_examples(path: str | Path, form: str | None = None, texts: Texts | None = None) -> Iterator[Example | Skipped]:
+    """Yield the examples of a file or BEIR folder and, in their place, the rows that have none and why.
+
+    Args:
+        path: A file, or a BEIR folder.
+        form: A name out of `FORMATS`; by default told from the content.
+        texts: For triples of ids: the questions and passages they name.
+
+    Raises:
+        MundapError: The file is missing or breaks off, or it has triples of ids and no texts were given.
+    """
+    form = form or detect(path).examples
+    if form == "triple-ids" and texts is None:
+        raise UsageError(f"{path} has triples of ids: give the file of the queries and the index of the passages too")
+    try:
+        if form == "beir":
+            yield from beir.read_examples(Path(path))
+            return
+        file = open_file(path)
+        if form == "triples":
+            yield from _read_triples(file)
+            return
+        if form == "triple-ids" and texts is not None:
+            yield from _read_triple_ids(file, texts)
+            return
+        for where, position, row in rows(file, form):
+            yield row if isinstance(row, Skipped) else example(row, position, where)
+    except STREAM_ERRORS as error:
+        raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
+
+
+def rows(file: SourceFile, form: str) -> Iterator[tuple[str, int, Any | Skipped]]:
+    """Yield (place, position, object) of the rows of a DPR or Tevatron file."""
+    if form == "dpr-json":
+        for position, (_, value) in enumerate(json_items(file)):
+            yield f"{file.source}#{position + 1}", position, value
+    else:
+        for position, (number, value) in enumerate(json_lines(file)):
+            yield f"{file.source}:{number}", position, value
+
+
+def example(row: Any, position: int, where: str) -> Example | Skipped:
+    """A row of a DPR or Tevatron file as an example, or why it is none."""
+    if not isinstance(row, dict):
+        return Skipped(where, "not a JSON object")
+    found = list(from_row(row, str(position), where))
+    question = found[-1]
+    if not isinstance(question, Question):
+        return question
+    lists = {name: _contexts(row, keys) for name, keys in LISTS.items()}
+    if not lists["positives"]:
+        return Skipped(where, "no positive passage with a text")
+    plain = Question(question.id, question.text, question.answers)
+    return Example(plain, lists["positives"], lists["hard"], lists["negatives"])
+
+
+def _contexts(row: dict[str, Any], keys: tuple[str, ...]) -> tuple[Context, ...]:
+    listed: list[Any] = next((row[key] for key in keys if isinstance(row.get(key), list)), [])
+    contexts = (as_context(part) for part in listed)
+    return tuple(context for context in contexts if context is not None and context.text.strip())
+
+
+def format_for(path: str | Path) -> str:
+    """The format that a new file's name asks for.
+
+    Raises:
+        UsageError: It asks for none.
+    """
+    name = Path(path).name.removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson")):
+        return "dpr-jsonl"
+    if name.endswith(".json"):
+        return "dpr-json"
+    if name.endswith(".tsv"):
+        return "triples"
+    raise UsageError(f"{path}: cannot tell the format from the name. Say which of {', '.join(WRITABLE)} is meant.")
+
+
+@contextmanager
+def writing(path: str | Path, form: str) -> Iterator[Write]:
+    """Write examples one by one; the file is there when all are written, or not at all."""
+    where = Path(path)
+    if not where.parent.is_dir():
+        raise MundapError(f"{where.parent}: no such folder. Make it first.")
+    with disk_errors(where), _WRITERS[form](where) as write:
+        yield write
+
+
+@contextmanager
+def _dpr_json(path: Path) -> Iterator[Write]:
+    with replacing(path) as file, json_array(file) as write:
+        yield lambda one: write(_dpr(one))
+
+
+@contextmanager
+def _dpr_jsonl(path: Path) -> Iterator[Write]:
+    with replacing(path) as file:
+        yield lambda one: _write_line(file, _dpr(one))
+
+
+@contextmanager
+def _tevatron(path: Path) -> Iterator[Write]:
+    with replacing(path) as file:
+        yield lambda one: _write_line(
+            file,
+            {
+                "query_id": one.question.id,
+                "query": one.question.text,
+                "answers": list(one.question.answers),
+                "positive_passages": [_plain(context) for context in one.positives],
+                "negative_passages": [_plain(context) for context in one.hard + one.negatives],
+            },
+        )
+
+
+@contextmanager
+def _triples(path: Path) -> Iterator[Write]:
+    with replacing(path) as file:
+
+        def write(one: Example) -> None:
+            best = _one_line(one.positives[0])
+            for negative in one.hard + one.negatives:
+                cells = (" ".join(one.question.text.split()), best, _one_line(negative))
+                file.write("\t".join(cells).encode("utf-8", "replace") + b"\n")
+
+        yield write
+
+
+def _read_triples(file: SourceFile) -> Iterator[Example | Skipped]:
+    """MS MARCO's question, positive, negative; rows of the same question and positive make one example."""
+    same: tuple[str, str] | None = None
+    negatives: list[Context] = []
+    count = 0
+    for number, row in table(file, quoted=False):
+        where = f"{file.source}:{number}"
+        if isinstance(row, Skipped):
+            yield row
+            continue
+        if len(row) != 3 or not all(cell.strip() for cell in row):
+            yield Skipped(where, "expected three columns, none empty: question, positive, negative")
+            continue
+        if all(cell.strip().isdigit() for cell in row):
+            yield Skipped(where, "a triple of ids among triples of texts")
+            continue
+        if same and same != (row[0], row[1]):
+            yield _from_triples(same, negatives, count)
+            negatives = []
+            count += 1
+        same = row[0], row[1]
+        negatives.append(Context(text=row[2]))
+    if same:
+        yield _from_triples(same, negatives, count)
+
+
+def _read_triple_ids(file: SourceFile, texts: Texts) -> Iterator[Example | Skipped]:
+    """MS MARCO's qidpidtriples: ids of question, positive and negative. Rows of one question and positive are one."""
+    same: tuple[str, str] | None = None
+    where = ""
+    negatives: list[str] = []
+    for number, row in table(file, quoted=False):
+        if isinstance(row, Skipped):
+            yield row
+            continue
+        if len(row) != 3:
+            yield Skipped(f"{file.source}:{number}", "expected three columns: ids of question, positive, negative")
+            continue
+        question, positive, negative = (cell.strip() for cell in row)
+        if same and same != (question, positive):
+            yield _from_ids(*same, negatives, texts, where)
+            negatives = []
+        if not negatives:
+            where = f"{file.source}:{number}"
+        same = question, positive
+        negatives.append(negative)
+    if same:
+        yield _from_ids(*same, negatives, texts, where)
+
+
+def _from_ids(question: str, positive: str, negatives: list[str], texts: Texts, where: str) -> Example | Skipped:
+    asked, right = texts.questions.get(question), texts.passage(positive)
+    if asked is None:
+        return Skipped(where, f"question {question} is not among the queries")
+    if right is None:
+        return Skipped(where, f"passage {positive} is not in the index")
+    wrong = [texts.passage(name) for name in negatives]
+    return Example(asked, (right,), tuple(context for context in wrong if context is not None))
+
+
+def _from_triples(same: tuple[str, str], negatives: list[Context], position: int) -> Example:
+    return Example(Question(str(position), same[0]), (Context(text=same[1]),), tuple(negatives))
+
+
+_WRITERS: dict[str, Writing] = {
+    "dpr-json": _dpr_json,
+    "dpr-jsonl": _dpr_jsonl,
+    "tevatron": _tevatron,
+    "triples": _triples,
+    "beir": beir.writing,
+}
+WRITABLE = tuple(_WRITERS)
+"""The formats that examples can be written in."""
+
+
+def _dpr(one: Example) -> dict[str, Any]:
+    return {
+        "id": one.question.id,
+        "question": one.question.text,
+        "answers": list(one.question.answers),
+        "positive_ctxs": [_scored(context) for context in one.positives],
+        "negative_ctxs": [_scored(context) for context in one.negatives],
+        "hard_negative_ctxs": [_scored(context) for context in one.hard],
+    }
+
+
+def _scored(context: Context) -> dict[str, Any]:
+    return {
+        "title": context.title,
+        "text": context.text,
+        "score": context.score,
+        "title_score": 0,
+        "passage_id": context.id,
+    }
+
+
+def _plain(context: Context) -> dict[str, Any]:
+    return {"docid": context.id, "title": context.title, "text": context.text}
+
+
+def _one_line(context: Context) -> str:
+    return " ".join(f"{context.title} {context.text}".split())
+
+
+def _write_line(file: Any, value: Any) -> None:
+    file.write(json_bytes(value) + b"\n")

@@ -1,0 +1,160 @@
+"""What is wrong with an installation, a machine or an index, and what to do about it."""
+
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mundap.errors import IndexMissing, MundapError
+from mundap.machine import cores
+from mundap.version import __version__
+
+_NEEDED = ("numpy", "scipy", "onnxruntime", "tokenizers", "faiss-cpu", "tantivy")
+_EXTRAS = {"train": "torch", "serve": "fastapi", "ko": "kiwipiepy", "mcp": "mcp"}
+_LITTLE_MEMORY = 1 << 30
+_LITTLE_ROOM = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        what: Was looked at.
+        found: What it is like.
+        good: True if it is in order, False if not, None if that is for you to say.
+        advice: What to do.
+    """
+
+    what: str
+    found: str
+    good: bool | None = True
+    advice: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as it stands in `--json` output."""
+        return asdict(self)
+
+
+def examine(index: str | Path | None = None) -> list[Finding]:
+    """Everything that can be looked at without being asked for anything else.
+
+    Args:
+        index: The index to look at; by default the one here, if there is one.
+    """
+    return [*_installation(), *_models(), *_machine(), *_index(index)]
+
+
+def _installation() -> Iterator[Finding]:
+    yield Finding("mundap", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
+    for name in _NEEDED:
+        try:
+            yield Finding(name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield Finding(name, "missing", False, f"pip install {name}")
+    there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
+    absent = [extra for extra in _EXTRAS if extra not in there]
+    advice = f"If you need them: pip install '.[{','.join(absent)}]', in a clone" if absent else ""
+    yield Finding("extras", ", ".join(there) or "none", None, advice)
+
+
+def _models() -> Iterator[Finding]:
+    from mundap.disk import checksum
+    from mundap.models import folder
+
+    for name in folder.installed():
+        where = folder.find(name)
+        try:
+            config = folder.open_config(where)
+            changed = [
+                file
+                for file, expected in config.sha256.items()
+                if not (where / file).is_file() or checksum(where / file) != expected
+            ]
+        except MundapError as error:
+            yield Finding(f"model {name}", str(error), False, "Install mundap again.")
+            continue
+        if changed:
+            yield Finding(f"model {name}", f"{changed[0]} is missing or damaged", False, "Install mundap again.")
+        else:
+            yield Finding(f"model {name}", "whole")
+    yield _try("encoder", _encode)
+
+
+def _try(what: str, work: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, work())
+    except MundapError as error:
+        return Finding(what, str(error), False)
+
+
+def _encode() -> str:
+    import time
+
+    from mundap.encoder.runtime import Encoder
+
+    encoder = Encoder.from_pretrained()
+    encoder.encode_questions(["warm up"])
+    began = time.perf_counter()
+    encoder.encode_questions(["Who wrote the book?"])
+    return f"works, {1000 * (time.perf_counter() - began):.1f} ms a question"
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("threads", f"{cores()} (MUNDAP_THREADS changes it)", None)
+    facts = _memory()
+    if "MemAvailable" in facts:
+        free = facts["MemAvailable"]
+        advice = "" if free >= _LITTLE_MEMORY else "Close other programs: indexing wants about a gigabyte."
+        yield Finding("memory", f"{free / 1e9:.1f} GB free of {facts['MemTotal'] / 1e9:.1f}", not advice, advice)
+    room = shutil.disk_usage(Path.cwd()).free
+    advice = (
+        "" if room >= _LITTLE_ROOM else "Make room: a change needs as much as it adds, and compaction a copy of all."
+    )
+    yield Finding("disk", f"{room / 1e9:.1f} GB free here", not advice, advice)
+
+
+def _memory() -> dict[str, int]:
+    """The lines of /proc/meminfo, in bytes; empty where there is none."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return {}
+    return {line.partition(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith("kB")}
+
+
+def _index(path: str | Path | None) -> Iterator[Finding]:
+    from mundap.index import locate
+    from mundap.index.index import Index
+    from mundap.index.manifest import IN_PROGRESS
+    from mundap.index.verify import damaged_passages, verify
+
+    try:
+        where = locate.to_read(path)
+        problems = verify(where)
+    except IndexMissing as error:
+        yield Finding("index", str(error), None if path is None else False)
+        return
+    except MundapError as error:
+        yield Finding("index", str(error), False)
+        return
+    if problems:
+        cure = "Restore it from a copy, or run `mundap index --fresh`."
+        if not damaged_passages(where):
+            cure = "The passages are whole. Run `mundap verify --repair`."
+        yield Finding("index", problems[0], False, cure)
+        return
+    index = Index(where)
+    facts = index.info()
+    yield Finding("index", f"{where}: {facts['documents']:,} documents, {facts['passages']:,} passages, whole")
+    if facts["deleted"] > facts["passages"]:
+        advice = "Run `mundap compact`."
+        yield Finding("deleted", f"{facts['deleted']:,} passages are deleted and still stored", None, advice)
+    if (where / IN_PROGRESS).exists():
+        yield Finding("unfinished work", "a build was stopped or is running", None, "Run the same command to go on.")
+    if room_needed := max(0, facts["bytes"] - shutil.disk_usage(where).free):
+        yield Finding("room", f"{room_needed / 1e9:.1f} GB are missing to compact it", None, "Make room before that.")

@@ -1,0 +1,177 @@
+"""Blocks: what a file is made of (headings, paragraphs, list items, table rows, code), and text built of them."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mundap.documents.files import SourceFile, Unreadable
+from mundap.records import Block, Document
+from mundap.text.sections import SEPARATOR
+
+_LONGEST_HEADING = 120  # characters: a longer one is a paragraph that somebody made bold
+MOST_COLUMNS = 200
+"""A wider row of a table is cut: nobody reads it, and a repeat count of millions costs a file nothing."""
+
+_NUMBER = re.compile(r"[\d.,:%/ +-]+")
+_TOGETHER = ("item", "row")  # kinds that follow each other line by line, without an empty line between them
+
+
+class Builder:
+    """Builds the text of a document block by block, and remembers where each block stands and under which headings."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.page = 0
+        self._parts: list[str] = []
+        self._length = 0
+        self._path: list[tuple[int, str]] = []
+        self._section = ""
+
+    def section(self, name: str, level: int) -> None:
+        """Begin a section; it ends those of the same level and below."""
+        name = " ".join(name.split())[:_LONGEST_HEADING]
+        while self._path and self._path[-1][0] >= level:
+            self._path.pop()
+        if name:
+            self._path.append((level, name))
+        self._section = SEPARATOR.join(heading for _, heading in self._path)
+
+    def heading(self, text: str, level: int, line: int = 0) -> None:
+        """Add a heading and begin its section. Level 1 is the outermost."""
+        if len(text) > _LONGEST_HEADING:
+            self.add("text", text, line)
+        elif text.strip():
+            self.section(text, level)
+            self.add("heading", text, line)
+
+    def add(self, kind: str, text: str, line: int = 0) -> None:
+        """Add a block; one without a word is left out."""
+        text = text.strip("\n").rstrip() if kind == "code" else text.strip()
+        if not text:
+            return
+        if self.blocks:
+            together = kind in _TOGETHER and self.blocks[-1].kind == kind
+            separator = "\n" if together else "\n\n"
+            self._parts.append(separator)
+            self._length += len(separator)
+        start = self._length
+        self._parts.append(text)
+        self._length += len(text)
+        self.blocks.append(Block(start, self._length, kind, self._section, self.page, line))
+
+    def row(self, header: Sequence[str], cells: Sequence[str], line: int = 0) -> None:
+        """Add a row of a table, each cell with the words of its header."""
+        self.add("row", row_text(header, cells), line)
+
+    def text(self) -> str:
+        """All blocks so far."""
+        return "".join(self._parts)
+
+
+class Table:
+    """Takes the rows of a table and finds out whether the first one names the columns."""
+
+    def __init__(self, built: Builder) -> None:
+        self._built = built
+        self._header: list[str] | None = None
+        self._header_line = 0
+        self._rows = 0
+
+    def header(self, cells: list[str], line: int = 0) -> None:
+        """A row that the file marks as a header; the last one counts."""
+        self._header, self._header_line = cells[:MOST_COLUMNS], line
+
+    def row(self, cells: list[str], line: int = 0) -> None:
+        """Any other row."""
+        cells = cells[:MOST_COLUMNS]
+        if self._header is None and looks_like_header(cells):
+            self.header(cells, line)
+        else:
+            self.plain(cells, line)
+
+    def plain(self, cells: list[str], line: int = 0) -> None:
+        """A row that is no header, for the file marks those."""
+        self._header = self._header or []
+        self._built.row(self._header, cells[:MOST_COLUMNS], line)
+        self._rows += 1
+
+    def end(self) -> None:
+        """A header without rows is the table's only row."""
+        if not self._rows and self._header:
+            self._built.row([], self._header, self._header_line)
+
+
+def looks_like_header(cells: Sequence[str]) -> bool:
+    """Whether a table's first row names its columns: short words, all different, no numbers."""
+    names = [cell.strip() for cell in cells if cell.strip()]
+    if len(names) < 2 or len(names) < len(cells) - 1 or len(set(names)) < len(names):
+        return False
+    return all(len(name) <= 60 and not _NUMBER.fullmatch(name) for name in names)
+
+
+def row_text(header: Sequence[str], cells: Sequence[str]) -> str:
+    """A row of a table as a sentence of sorts: `Item: columns per table; Upper Limit: 1,600`.
+
+    A table of two columns without a header is read as names and values: `columns per table: 1,600`.
+    """
+    values = [" ".join(cell.split()) for cell in cells]
+    if not any(values):
+        return ""
+    names = [" ".join(name.split()).rstrip(":") for name in header]
+    if not any(names):
+        filled = [value for value in values if value]
+        return ": ".join(filled) if len(values) == 2 else "; ".join(filled)
+    parts = []
+    for position, value in enumerate(values):
+        name = names[position] if position < len(names) else ""
+        if value and name and name != value:
+            parts.append(f"{name}: {value}")
+        elif value:
+            parts.append(value)
+    return "; ".join(parts)
+
+
+def make_document(
+    file: SourceFile,
+    built: Builder,
+    form: str,
+    title: str = "",
+    facts: dict[str, Any] | None = None,
+    name: str = "",
+) -> Document:
+    """A document of what was built.
+
+    Args:
+        file: Where it comes from.
+        built: Its blocks.
+        form: The name of the format; kept as the fact `type`.
+        title: As the file has it; by default made of the file's name.
+        facts: What else the file says of itself; what is empty is left out.
+        name: The id, where a file has several documents.
+
+    Raises:
+        Unreadable: It has no text.
+    """
+    if not built.blocks:
+        raise Unreadable("no text in it")
+    metadata = {"type": form}
+    for key, value in (facts or {}).items():
+        if plain := _plain(value):
+            metadata[key] = plain
+    title = " ".join(title.split())[:300] or name_as_title(file.id)
+    return Document(name or file.id, built.text(), title, file.source, metadata, blocks=tuple(built.blocks))
+
+
+def name_as_title(name: str) -> str:
+    """The name of a file as a title: without folders, suffix, underscores and hyphens."""
+    last = name.rpartition("/")[2]
+    return last.split(".")[0].replace("_", " ").replace("-", " ").strip() or name
+
+
+def _plain(value: Any) -> str:
+    """A value as text: scalars, and flat lists of them. Deeper structures are left out; aliases can be endless."""
+    if isinstance(value, list):
+        return ", ".join(str(part) for part in value[:100] if not isinstance(part, list | dict))[:1000]
+    if value is None or isinstance(value, dict):
+        return ""
+    return str(value)[:1000]

@@ -1,0 +1,321 @@
+"""Web pages: the main text in blocks, with white space as a browser shows it, and without what frames it."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mundap.documents.blocks import Builder, Table, make_document
+from mundap.documents.files import SourceFile, decode
+from mundap.records import Document
+from mundap.text.sections import SEPARATOR
+
+_DROPPED = frozenset(
+    "script style noscript template nav footer aside form button select textarea iframe object svg canvas map menu "
+    "dialog audio video math head".split()
+)
+_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "dialog", "alert"))
+_FRAME = re.compile(
+    r"(?:^|[\s_-])(?:\w*nav|nav(?:bar|igation|header|footer)|breadcrumbs?|menu|sidebar|sphinxsidebar|related|footer|"
+    r"cookies?|cookie-?(?:banner|notice|consent|bar)|consent|gdpr|newsletter|share|social|advert\w*|ads?|banner|toc|"
+    r"skip-?(?:link|to-content)|headerlink|edit-?section|site-?header|masthead|copyright|pagination|pager|popup|"
+    r"hidden|visually-hidden|sr-only|comments?|disqus\w*)(?:$|[\s_-])",
+    re.IGNORECASE,
+)
+_HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
+_BLOCKS = frozenset(
+    "address article blockquote body caption center dd details div dl dt fieldset figcaption figure h1 h2 h3 h4 h5 h6 "
+    "header hr html legend li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
+)
+_BLOCK_FRAMES = frozenset("nav footer aside form menu dialog table".split())  # left out, but a line ends there
+_PERMALINK = re.compile(r"[¶§#\u00b6]$")
+_TERM_LEVEL = 10  # below all headings
+_MOST_SPANNED = 50  # columns a cell may span
+
+
+def read_html(file: SourceFile) -> Iterator[Document]:
+    """The main text of a web page."""
+    yield html_document(file, decode(file.read()))
+
+
+def html_document(file: SourceFile, text: str, form: str = "html", name: str = "", title: str = "") -> Document:
+    """A document of a page's markup."""
+    tree = parse_html(text)
+    built = Builder()
+    facts: dict[str, Any] = {}
+    if tree is not None:
+        page_title, facts = _head(tree)
+        title = title or page_title
+        add_html(built, tree)
+        if not built.blocks:  # everything looks like a frame: better too much than nothing
+            add_html(built, tree, frames=True)
+    if not title:
+        title = next((text_of(built, block) for block in built.blocks if block.kind == "heading"), "")
+    return make_document(file, built, form, title, facts, name)
+
+
+def text_of(built: Builder, block: Any) -> str:
+    """The words of a block."""
+    return built.text()[block.start : block.end]
+
+
+def parse_html(text: str) -> Any:
+    """A tree of the markup; None if there is none."""
+    from lxml import etree, html
+
+    if not text.strip():
+        return None
+    # Entities of XHTML files and their declared encodings must not matter: the text has been decoded.
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    try:
+        return html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    except (etree.LxmlError, ValueError):
+        return None
+
+
+def _head(tree: Any) -> tuple[str, dict[str, Any]]:
+    """The title, with that of the book a page belongs to if it names one, and author and language."""
+    title = " ".join((tree.findtext(".//head/title") or tree.findtext(".//title") or "").split())
+    facts: dict[str, Any] = {}
+    if language := tree.get("lang"):
+        facts["language"] = language
+    for meta in tree.iterfind(".//meta"):
+        name = (meta.get("name") or meta.get("property") or "").lower()
+        content = meta.get("content") or ""
+        if name in ("author", "article:author") and content:
+            facts.setdefault("author", content)
+        elif name == "og:title" and not title:
+            title = content
+    book = _book(tree)
+    if book and title and book not in title:
+        title = f"{book}{SEPARATOR}{title}"
+    return title, facts
+
+
+def _book(tree: Any) -> str:
+    """What a page is a part of, as manuals in many pages name it in their links."""
+    for link in tree.iterfind(".//link"):
+        if link.get("rel") in ("home", "start", "top"):
+            return collapse(link.get("title") or "")
+    for link in tree.iterfind(".//a[@accesskey='h']"):
+        return collapse(link.get("title") or "")
+    return ""
+
+
+def add_html(built: Builder, tree: Any, frames: bool = False) -> None:
+    """Add the blocks of a tree.
+
+    Args:
+        built: Where to.
+        tree: An lxml element.
+        frames: Take menus and footers along.
+    """
+    root = tree
+    if not frames:
+        mains = [one for one in tree.iter("main", "article") if len(one.text_content()) > 200]
+        if len(mains) == 1 and 2 * len(mains[0].text_content()) > len(_body(tree).text_content()):
+            root = mains[0]
+    _Walk(built, frames).run(root)
+
+
+def _body(tree: Any) -> Any:
+    body = tree.find("body") if tree.tag == "html" else None
+    return tree if body is None else body
+
+
+class _Walk:
+    """Goes through a tree once, from start tag to end tag, and turns it into blocks."""
+
+    def __init__(self, built: Builder, frames: bool) -> None:
+        self.built = built
+        self.frames = frames
+        self.words: list[str] = []
+        self.line = 0
+        self.kind = ["text"]  # of the text that is being collected; the innermost is the last
+        self.term = ""
+        self.depth = 0  # of definition lists
+
+    def run(self, root: Any) -> None:
+        """Add all blocks below an element."""
+        from lxml import etree
+
+        walker = etree.iterwalk(root, events=("start", "end"))
+        left_out: Any = None
+        for event, element in walker:
+            tag = element.tag
+            if event == "start":
+                if self._take_whole(element, tag):
+                    left_out = element
+                    walker.skip_subtree()
+                else:
+                    self._start(element, tag)
+            else:
+                if element is not left_out:
+                    self._end(tag)
+                if element.tail and element is not root:
+                    self._text(element.tail, element)
+        self._flush()
+
+    def _take_whole(self, element: Any, tag: Any) -> bool:
+        """Whether an element is dealt with at once: left out, or a table, or code."""
+        if tag in _DROPPED and not (self.frames and tag not in ("script", "style", "head", "template")):
+            if tag in _BLOCK_FRAMES:
+                self._flush()
+            return True
+        if tag == "table":
+            if not self._is_frame(element, tag):
+                self._flush()
+                self._table(element)
+            return True
+        if tag == "pre":
+            self._flush()
+            self.built.add("code", element.text_content(), element.sourceline or 0)
+            return True
+        return self._is_frame(element, tag)
+
+    def _is_frame(self, element: Any, tag: str) -> bool:
+        """Whether an element is not the page's text but what stands around it."""
+        if self.frames or tag in ("body", "html", "main", "article"):
+            return False
+        attributes = element.attrib
+        if not attributes:
+            return False
+        if attributes.get("role") in _ROLES or "hidden" in attributes or attributes.get("aria-hidden") == "true":
+            return True
+        name = f"{attributes.get('class', '')} {attributes.get('id', '')}"
+        if name == " " or not _FRAME.search(name):
+            return False
+        # A section called "comments" may still be most of the page; a frame is small beside it.
+        return tag not in _HEADINGS and (tag in ("a", "span", "li") or element.find(".//h1") is None)
+
+    def _text(self, text: str, element: Any) -> None:
+        if not self.words:
+            if text.isspace():
+                return
+            # libxml2 knows the line of a tag; the text may begin on a later one.
+            self.line = element.sourceline or 0
+        self.words.append(text)
+
+    def _start(self, element: Any, tag: Any) -> None:
+        if tag in _BLOCKS:
+            self._flush()
+            if tag == "li":
+                self.kind.append("item")
+            elif tag == "dt":
+                self.kind.append("term")
+            elif tag == "dd":
+                self.kind.append("item")
+                if self.term and sum(1 for one in element if one.tag in _BLOCKS) > 1:
+                    # What is said of a term in several paragraphs is a section about it.
+                    self.built.section(self.term, _TERM_LEVEL + self.depth)
+            elif tag == "dl":
+                self.depth += 1
+            elif tag in _HEADINGS:
+                self.kind.append(tag)
+        elif tag == "br":
+            self.words.append(" ")
+        if element.text:
+            self._text(element.text, element)
+
+    def _end(self, tag: Any) -> None:
+        if tag in _BLOCKS:
+            self._flush()
+            if tag in ("li", "dt", "dd") or tag in _HEADINGS:
+                self.kind.pop()
+            if tag == "dd":
+                self.built.section("", _TERM_LEVEL + self.depth)
+            elif tag == "dl":
+                self._flush_term()
+                self.depth -= 1
+
+    def _flush(self) -> None:
+        """The text so far is a block."""
+        if not self.words:
+            return
+        text = collapse("".join(self.words))
+        self.words = []
+        if not text:
+            return
+        kind = self.kind[-1]
+        if kind in _HEADINGS:
+            self.built.heading(_PERMALINK.sub("", text).strip(), _HEADINGS[kind], self.line)
+        elif kind == "term":
+            self.term = f"{self.term}, {text}" if self.term else text
+        elif kind == "item" and self.term:
+            # A term and what it means are one thing: cut apart, neither answers a question.
+            self.built.add("item", f"{self.term}: {text}", self.line)
+            self.term = ""
+        else:
+            self.built.add(kind, text, self.line)
+
+    def _flush_term(self) -> None:
+        if self.term:
+            self.built.add("item", self.term, self.line)
+            self.term = ""
+
+    def _table(self, table: Any) -> None:
+        caption = table.find("caption")
+        if caption is not None:
+            self.built.add("heading", words_of(caption), caption.sourceline or 0)
+        if table.find(".//table") is not None or self._is_layout(table):
+            for cell in table.iter("td", "th"):
+                if not any(True for _ in cell.iter("table")):
+                    _Walk(self.built, self.frames).run(cell)
+            return
+        rows = Table(self.built)
+        marked = table.find(".//th") is not None or table.find(".//thead") is not None
+        for row in table.iter("tr"):
+            cells = [one for one in row if one.tag in ("td", "th")]
+            values = _cells(cells)
+            only_names = len(cells) > 1 and all(one.tag == "th" for one in cells)
+            if only_names or row.getparent().tag == "thead":
+                rows.header(values, row.sourceline or 0)
+            elif marked:
+                rows.plain(values, row.sourceline or 0)
+            else:
+                rows.row(values, row.sourceline or 0)
+        rows.end()
+
+    def _is_layout(self, table: Any) -> bool:
+        """A table with one column, or with paragraphs, lists and code in its cells, is a way to place things."""
+        if table.get("role") == "presentation":
+            return True
+        first = next(table.iter("tr"), None)
+        if first is None or len(first) < 2:
+            return True
+        inside = sum(1 for _ in table.iter("ul", "ol", "dl", "pre", "h1", "h2", "h3", "h4"))
+        return inside > sum(1 for _ in table.iter("tr"))
+
+
+def _cells(cells: list[Any]) -> list[str]:
+    values: list[str] = []
+    for cell in cells:
+        values.append(words_of(cell))
+        spanned = cell.get("colspan") or "1"
+        if spanned.isdecimal() and len(spanned) < 4:
+            values += [""] * (min(int(spanned), _MOST_SPANNED) - 1)
+    return values
+
+
+def words_of(element: Any) -> str:
+    """All words of an element on one line; those of different paragraphs are not glued together."""
+    if not len(element):
+        return collapse(element.text or "")
+    from lxml import etree
+
+    parts = []
+    walker = etree.iterwalk(element, events=("start", "end"))
+    for event, one in walker:
+        if one.tag in _BLOCKS or one.tag == "br":
+            parts.append(" ")
+        if event == "start" and one.tag in ("script", "style"):
+            walker.skip_subtree()
+        elif event == "start":
+            parts.append(one.text or "")
+        elif one is not element:
+            parts.append(one.tail or "")
+    return collapse("".join(parts))
+
+
+def collapse(text: str) -> str:
+    """White space as a browser shows it."""
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""What turns texts into vectors: at run time, as torch sees it, and between the two."""

@@ -1,0 +1,103 @@
+"""Questions and passages as the encoder's token ids: prompts, title, lengths.
+
+This is the only place where a text becomes tokens for the encoder. Run time, training and the check of an export all
+use it, so a model is trained on exactly what it is given later.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from mundap.text.questions import normalize_question
+
+_AT_ONCE = 512  # texts given to the tokenizer; an encoding holds much besides its ids
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """How an encoder wants its texts.
+
+    Attributes:
+        question_prompt: Put before every question.
+        passage_prompt: Put before every passage.
+        title: `pair` encodes title and text as two segments, `prefix` puts the title before the text.
+    """
+
+    question_prompt: str = ""
+    passage_prompt: str = ""
+    title: str = "pair"
+
+
+class EncoderInputs:
+    """Turns questions and passages into token ids.
+
+    Args:
+        tokenizer: Of the `tokenizers` library. It is taken over: its truncation and padding are set here.
+        text_format: Prompts, and how title and text are joined.
+        question_length: The most tokens of a question.
+        passage_length: The most tokens of a passage; the last one stays the separator.
+        pad: The id of the padding token, for those who make batches.
+    """
+
+    def __init__(
+        self, tokenizer: Any, text_format: TextFormat, question_length: int, passage_length: int, pad: int = 0
+    ) -> None:
+        self._format = text_format
+        self._lengths = question_length, passage_length
+        self.pad = pad
+        self._for_passages = _truncating(tokenizer, passage_length)
+        self._for_questions = self._for_passages
+        if question_length != passage_length:
+            # A tokenizer has one length at a time; two of them need no lock between threads.
+            self._for_questions = _truncating(_copied(tokenizer), question_length)
+
+    @classmethod
+    def from_checkpoints(cls, question: Any, passage: Any, question_length: int, passage_length: int) -> Self:
+        """The inputs of two opened checkpoints, or of one that serves both. Their tokenizer stays as it is."""
+        settings = passage.settings
+        text_format = TextFormat(question.settings.question_prompt, settings.passage_prompt, settings.title)
+        tokenizer = _copied(passage.tokenizer.backend_tokenizer)
+        pad = int(passage.tokenizer.pad_token_id or 0)
+        return cls(tokenizer, text_format, question_length, passage_length, pad)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A checksum that changes with anything that changes the ids of a text."""
+        whole = f"{self._for_passages.to_str()} {self._format} {self._lengths}"
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+    def questions(self, questions: Sequence[str]) -> list[list[int]]:
+        """The token ids of each question."""
+        prompt = self._format.question_prompt
+        return _encode(self._for_questions, [prompt + normalize_question(question) for question in questions])
+
+    def passages(self, passages: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """The token ids of each (title, text)."""
+        return _encode(self._for_passages, [self._joined(title, text) for title, text in passages])
+
+    def _joined(self, title: str, text: str) -> str | tuple[str, str]:
+        prompt = self._format.passage_prompt
+        if not title:
+            return prompt + text
+        if self._format.title == "pair":
+            return prompt + title, text
+        return f"{prompt}{title}. {text}"
+
+
+def _copied(tokenizer: Any) -> Any:
+    return type(tokenizer).from_str(tokenizer.to_str())
+
+
+def _truncating(tokenizer: Any, length: int) -> Any:
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(length, strategy="longest_first")
+    return tokenizer
+
+
+def _encode(tokenizer: Any, texts: Sequence[str | tuple[str, str]]) -> list[list[int]]:
+    ids: list[list[int]] = []
+    for start in range(0, len(texts), _AT_ONCE):
+        ids += [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + _AT_ONCE]))]
+    return ids

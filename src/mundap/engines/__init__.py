@@ -1,0 +1,37 @@
+"""Where an index lives, or is made, when one machine is too small: docs/engines.md."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mundap.engines.address import Address, is_address
+
+if TYPE_CHECKING:
+    from mundap.engines.engine import Engine
+    from mundap.index.index import Index
+
+__all__ = ["Address", "connect", "is_address", "open_index"]
+
+
+def connect(where: str) -> "Engine":
+    """The engine at an address.
+
+    Raises:
+        UsageError: It is not an address of an engine.
+        ExtraMissing: The engine's client is not installed.
+        EngineError: There is no answer.
+    """
+    from mundap.engines.milvus import Milvus
+
+    address = Address.parse(where)
+    return Milvus(address)  # the only one so far: another is chosen here by `address.scheme`
+
+
+def open_index(where: str | Path | None) -> "Index":
+    """The index in a folder, or behind an address such as milvus://host:19530/collection."""
+    if where is not None and is_address(where):
+        from mundap.engines.remote import RemoteIndex
+
+        return RemoteIndex(connect(str(where)))
+    from mundap.index.index import Index
+
+    return Index(where)

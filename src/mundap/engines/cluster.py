@@ -1,0 +1,123 @@
+"""Encoding over many machines with Ray.
+
+Every task makes one shard on storage that all can see, and an index is made of the shards. A task whose machine dies is
+done again elsewhere; a shard is there as a whole or not at all.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mundap.encoder.runtime import Encoder
+from mundap.engines.shards import SHARD, Work, encode_shard
+from mundap.errors import EngineError, ExtraMissing, MundapError
+from mundap.index.build import Options
+from mundap.index.ingest import Progress, Watcher
+from mundap.machine import cores
+
+LOCAL = "local"
+"""In place of an address: a cluster of this machine alone, for as long as the job takes."""
+
+_SHARDS_A_CORE = 4  # so that the last ones do not leave most cores idle
+_FEWEST = 8
+_OBJECTS = 100 << 20  # bytes; shards go through files, so next to nothing is kept by Ray itself
+_LOOK_SECONDS = 1.0
+
+
+def encode(
+    paths: Sequence[str], out: Path, options: Options, address: str = LOCAL, watch: Watcher | None = None
+) -> Path:
+    """Encode all passages over a cluster; run again after a kill, it goes on with the shards that are missing.
+
+    Args:
+        paths: Files and folders that every machine sees under the same name.
+        out: Where the shards go; every machine must see it too.
+        options: As for `mundap index`.
+        address: Of the cluster, or `local`.
+        watch: Called now and then with the progress: shards, in place of bytes.
+
+    Raises:
+        ExtraMissing: Ray is not installed.
+        EngineError: There is no cluster at this address.
+    """
+    with _cluster(address) as ray:
+        absolute = tuple(str(Path(path).resolve()) for path in paths)
+        work = Work(absolute, options, out.resolve(), _count(out, ray))
+        work.files()  # a wrong path is an error here, not on some machine
+        # -1: as often as it takes. What a task itself raises is not tried again.
+        task = ray.remote(num_cpus=1, max_retries=-1)(_made)
+        waiting = [task.remote(work, shard) for shard in range(1, work.of + 1)]
+        progress = Progress(total=work.of)
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=_LOOK_SECONDS)
+            for result in ray.get(done):
+                if isinstance(result, str):
+                    raise MundapError(result)
+                progress.passages += result
+                progress.bytes += 1
+            if watch is not None:
+                watch(progress)
+    return out
+
+
+def beside(out: Path) -> Path:
+    """Where the shards of an index are kept until it is made."""
+    return out.with_name(f"{out.name}.shards")
+
+
+def remove(shards: Path) -> None:
+    """Throw the shards away."""
+    shutil.rmtree(shards, ignore_errors=True)
+
+
+def _made(work: Work, shard: int) -> int | str:
+    """One task: how many passages, or what went wrong; an exception of ours would not find its way back whole."""
+    os.environ.setdefault("MUNDAP_THREADS", "1")  # a task has one core
+    try:
+        return encode_shard(work, shard, encoder=_encoder(work.settings().model)).passages
+    except MundapError as error:
+        return str(error)
+
+
+@lru_cache(1)
+def _encoder(model: str) -> Encoder:
+    """Loaded once a process, and not for every shard."""
+    return Encoder.from_pretrained(model, threads=1)
+
+
+def _count(out: Path, ray: Any) -> int:
+    """How many shards: as many as an interrupted job had, else by the size of the cluster."""
+    if out.is_dir():
+        for path in sorted(out.iterdir()):
+            if match := SHARD.fullmatch(path.name):
+                return int(match[2])
+    cluster = int(ray.cluster_resources().get("CPU", 1))
+    return max(_FEWEST, _SHARDS_A_CORE * cluster)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[Any]:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ExtraMissing("--ray", "ray") from error
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    where: dict[str, Any] = {"address": address}
+    if address == LOCAL:
+        where = {"address": "local", "num_cpus": cores(), "object_store_memory": _OBJECTS, "include_dashboard": False}
+    started = not ray.is_initialized()
+    if started:
+        try:
+            ray.init(**where, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+        except Exception as error:  # Ray raises plain Exception where a node does not start in time
+            reason = " ".join(str(error).split())[:200]
+            raise EngineError(f"no Ray cluster at {address} ({reason}). Start one with `ray start --head`.") from error
+    try:
+        yield ray
+    finally:
+        if started:
+            ray.shutdown()

@@ -1,0 +1,205 @@
+"""What so many passages take: memory, disk, machines, hours. Simple products of measured figures, each shown."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from mundap.errors import UsageError
+
+GB = 1e9
+MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured figure, or one computed from a format.
+
+    Attributes:
+        value: The figure.
+        unit: What it counts.
+        origin: Where it comes from.
+    """
+
+    value: float
+    unit: str
+    origin: str
+
+
+# The one place for them. "Measured" is on two virtual cores of an AMD EPYC: benchmarks/README.md, docs/engines.md.
+TEXT = Figure(710, "bytes a passage", "measured: text, title, ids and tables of 9,300 passages of psgs_w100")
+POSTINGS = Figure(203, "bytes a passage", "measured: tantivy on the same passages")
+CODES = Figure(27, "bytes a passage beside dimension / 8", "measured: 75 bytes for 384 dimensions at 800,000 passages")
+PROCESS = Figure(0.2, "GB", "measured: anonymous memory of a process beside the codes")
+READING = Figure(13_179, "passages/s a core", "measured: read, cut and indexed for BM25, 26,358 on two cores")
+ENCODING = Figure(27.8, "passages/s a core", "measured: the shipped encoder, 55.6 on two cores")
+GPU = Figure(83, "passages/s a GPU", "published: 21 million passages in 8.8 hours on 8 GPUs, BERT-base (DPR paper)")
+MILVUS_ROW = Figure(
+    2100,
+    "bytes a passage beside 4 x dimension",
+    "computed, not measured: text 660, terms 560, BM25 vector 600, keys and facts 280, for passages of psgs_w100",
+)
+MILVUS_LINKS = Figure(
+    144, "bytes a passage", "format: HNSW with M = 18, which Milvus takes by itself, has 36 links of 4 bytes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One line of a plan: a quantity and how it was computed."""
+
+    name: str
+    amount: float
+    unit: str
+    arithmetic: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The line as it stands in `--json` output."""
+        return {"name": self.name, "amount": self.amount, "unit": self.unit, "arithmetic": self.arithmetic}
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """What there is to work with.
+
+    Attributes:
+        cores: For encoding, all machines together.
+        gpus: For encoding; 0 for none.
+        rate: Passages a second of one core, by your own measurement.
+        gpu_rate: Passages a second of one GPU, by your own measurement.
+        memory: GB of each machine that serves.
+        replicas: How often Milvus keeps each passage in memory.
+    """
+
+    cores: int = 2
+    gpus: int = 0
+    rate: float = ENCODING.value
+    gpu_rate: float = GPU.value
+    memory: float = 64.0
+    replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an index of some size takes.
+
+    Attributes:
+        passages: How many.
+        dimension: Of a vector.
+        making: To make it, wherever it is.
+        embedded: In a folder, searched by one process.
+        milvus: In Milvus.
+    """
+
+    passages: int
+    dimension: int
+    making: tuple[Need, ...]
+    embedded: tuple[Need, ...]
+    milvus: tuple[Need, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as it stands in `--json` output."""
+        parts = {name: [need.as_dict() for need in getattr(self, name)] for name in ("making", "embedded", "milvus")}
+        return {"passages": self.passages, "dimension": self.dimension, **parts}
+
+
+def plan(passages: int, dimension: int = 384, machines: Machines | None = None) -> Plan:
+    """Reckon what so many passages of 100 words take.
+
+    Raises:
+        UsageError: A number makes no sense.
+    """
+    machines = machines or Machines()
+    if not 1 <= passages <= MOST:
+        raise UsageError(f"{passages} passages: choose between 1 and {MOST:,}")
+    if not 1 <= dimension <= 65_536:
+        raise UsageError(f"{dimension} dimensions: choose between 1 and 65536")
+    return Plan(
+        passages,
+        dimension,
+        _making(passages, machines),
+        _embedded(passages, dimension),
+        _milvus(passages, dimension, machines),
+    )
+
+
+def _making(passages: int, machines: Machines) -> tuple[Need, ...]:
+    needs = [
+        _hours("reading and BM25", passages, READING.value, 1, "core"),
+        _hours("encoding, CPU", passages, machines.rate, machines.cores, "core"),
+    ]
+    if machines.gpus:
+        needs.append(_hours("encoding, GPU", passages, machines.gpu_rate, machines.gpus, "GPU"))
+    return tuple(needs)
+
+
+def _hours(name: str, passages: int, rate: float, devices: int, device: str) -> Need:
+    shown = f"{passages:,} / ({rate:,g} passages/s x {devices:,} {device}{'s' if devices > 1 else ''}) / 3600"
+    return Need(name, passages / (rate * devices) / 3600, "hours", shown)
+
+
+def _embedded(passages: int, dimension: int) -> tuple[Need, ...]:
+    codes = dimension / 8 + CODES.value
+    disk = TEXT.value + POSTINGS.value + 2 * dimension + codes
+    return (
+        Need(
+            "memory",
+            passages * codes / GB + PROCESS.value,
+            "GB",
+            f"{passages:,} x ({dimension} / 8 + {CODES.value:g}) bytes of codes + {PROCESS.value} GB",
+        ),
+        Need(
+            "disk",
+            passages * disk / GB,
+            "GB",
+            f"{passages:,} x (text {TEXT.value:g} + BM25 {POSTINGS.value:g} + vectors 2 x {dimension} "
+            f"+ codes {codes:g}) bytes",
+        ),
+    )
+
+
+def _milvus(passages: int, dimension: int, machines: Machines) -> tuple[Need, ...]:
+    row = MILVUS_ROW.value + 4 * dimension
+    memory = passages * (row + MILVUS_LINKS.value) * machines.replicas / GB
+    usable = 0.75 * machines.memory
+    return (
+        Need(
+            "memory, all machines",
+            memory,
+            "GB",
+            f"{passages:,} x (row {MILVUS_ROW.value:g} + vectors 4 x {dimension} + HNSW {MILVUS_LINKS.value:g}) bytes"
+            f" x {machines.replicas} replica{'s' if machines.replicas > 1 else ''}",
+        ),
+        Need(
+            "disk",
+            passages * row / GB,
+            "GB",
+            f"{passages:,} x (row {MILVUS_ROW.value:g} + vectors 4 x {dimension}) bytes",
+        ),
+        Need(
+            "machines",
+            math.ceil(memory / usable),
+            "",
+            f"{memory:,.1f} GB / (3/4 of {machines.memory:g} GB, the rest being left for work)",
+        ),
+    )
+
+
+def figures() -> list[Figure]:
+    """All figures a plan is computed from."""
+    return [TEXT, POSTINGS, CODES, PROCESS, READING, ENCODING, GPU, MILVUS_ROW, MILVUS_LINKS]
+
+
+def number_of(text: str) -> int:
+    """A number with or without a letter behind it: 500k, 21M, 1B.
+
+    Raises:
+        UsageError: It is none.
+    """
+    factors = {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
+    plain = text.strip().lower().replace(",", "").replace("_", "")
+    factor = factors.get(plain[-1:], 1)
+    digits = plain[:-1] if factor > 1 else plain
+    try:
+        return round(float(digits) * factor)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{text}: write a number, as 500k, 21M or 1B") from None

@@ -1,0 +1,323 @@
+"""An index that lives in an engine, with the same questions and answers as one in a folder."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from mundap.engines.engine import Engine, Ranked, Row, Where, key_of
+from mundap.engines.state import SETTINGS, settings_from
+from mundap.errors import IndexMissing, UsageError
+from mundap.index import fusion as _fusion
+from mundap.index.analyzer import Analyzer
+from mundap.index.corpus import Filters
+from mundap.index.fusion import Fusion
+from mundap.index.index import Index
+from mundap.index.manifest import LexicalEntry, Manifest
+from mundap.index.modes import Mode
+from mundap.records import Document, Hit, Passage, Skipped
+
+_CANDIDATES = 1000  # of each list: what the scores are normalised over
+_MOST_SOURCES = 10_000  # that a pattern may match
+_MOST_TERMS = 1024  # of a question
+
+
+class RemoteIndex(Index):
+    """A state of an index in an engine. Settings and counts are those of the moment it was opened.
+
+    Raises:
+        IndexMissing: There is none at this address.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        note = engine.settings()
+        if note is None:
+            raise IndexMissing(f"no index at {engine.address}. Make one with: mundap index PATHS… -o {engine.address}")
+        self.engine = engine
+        self.path = Path(engine.address)  # for messages; there are no files
+        self.manifest = Manifest(settings_from(note), LexicalEntry(""), int(note["generation"]))
+        added = note["languages"]
+        held = [code for code, count in added.items() if code and count * 100 >= sum(added.values())]
+        self.analyzer = Analyzer(self.manifest.settings.language, self.manifest.settings.hangul, held)
+
+    def reopened(self) -> Self:
+        """The index as it is now."""
+        new = type(self)(self.engine)
+        if new.manifest.settings == self.manifest.settings:
+            new.encoder = self.encoder
+        return new
+
+    @cached_property
+    def _length(self) -> int:
+        return self.engine.count(Where())
+
+    def __len__(self) -> int:
+        """How many passages there are."""
+        return self._length
+
+    @cached_property
+    def documents(self) -> int:  # type: ignore[override]
+        """How many documents there are."""
+        return self.engine.count(Where(first=True))
+
+    @property
+    def default_mode(self) -> Mode:
+        """Hybrid, or what there is of it."""
+        return "hybrid" if len(self.modes) == 3 else self.modes[0]
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The ways this index can be searched."""
+        if not self.manifest.settings.model:
+            return ("bm25",)
+        return ("bm25", "dense", "hybrid") if self.engine.full_text else ("dense",)
+
+    # ---------------------------------------------------------------- search
+
+    def search_batch(
+        self,
+        questions: Sequence[str],
+        k: int = 10,
+        mode: Mode | None = None,
+        *,
+        filters: Filters | None = None,
+        fusion: Fusion = "zscore",
+        weight: float | None = None,
+        scale: float = 1.1,
+        candidates: int = _CANDIDATES,
+        by_document: bool = False,
+    ) -> list[list[Hit]]:
+        """The best passages for each question, as `Index.search_batch`."""
+        mode = mode or self.default_mode
+        questions = [question.encode("utf-8", "replace").decode() for question in questions]
+        self._check(questions, k, mode, fusion)
+        if not math.isfinite(scale) or not math.isfinite(weight or 0.0):
+            raise UsageError("lambda and weight must be numbers")
+        size = k if not by_document else min(max(10 * k, 100), self.engine.most)
+        where = self._where(filters)
+        ranked = self._ranked(questions, size, mode, where, fusion, weight, scale, candidates)
+        rows = self._rows_of({key for one in ranked for key, _, _, _ in one})
+        return [_hits(one, rows, k, by_document) for one in ranked]
+
+    def _check(self, questions: Sequence[str], k: int, mode: str, fusion: str) -> None:
+        super()._check(questions, k, mode, fusion)
+        if mode not in self.modes:
+            raise UsageError(f"{self.engine.limits}. Use --mode dense.")
+        if k > self.engine.most:
+            raise UsageError(f"k = {k}: {self.engine.address} gives {self.engine.most} at most")
+
+    def _where(self, filters: Filters | None) -> Where:
+        if not filters:
+            return Where()
+        if filters.ranges:
+            raise UsageError(
+                f"{self.engine.address}: comparisons such as modified>2024 work on an index in a folder only"
+            )
+        sources: tuple[str, ...] | None = None
+        if filters.sources:
+            sources = tuple(
+                name for name in self._sources if any(fnmatchcase(name, pattern) for pattern in filters.sources)
+            )
+            if len(sources) > _MOST_SOURCES:
+                raise UsageError(f"--source matches {len(sources)} files; the limit is {_MOST_SOURCES}. Narrow it.")
+        return Where(documents=filters.documents or None, sources=sources, metadata=filters.metadata)
+
+    @cached_property
+    def _sources(self) -> list[str]:
+        return [name for name, _ in self.engine.notes() if name != SETTINGS]
+
+    def _ranked(
+        self,
+        questions: Sequence[str],
+        k: int,
+        mode: Mode,
+        where: Where,
+        fusion: Fusion,
+        weight: float | None,
+        scale: float,
+        candidates: int,
+    ) -> "list[list[_Scored]]":
+        size = k if mode != "hybrid" else min(max(k, candidates), self.engine.most)
+        lexical: list[Ranked] = []
+        dense: list[Ranked] = []
+        if mode != "dense":
+            terms = [" ".join(self.analyzer.question_terms(question)[:_MOST_TERMS]) for question in questions]
+            lexical = self.engine.bm25(terms, size, where)
+        if mode != "bm25":
+            dense = self.engine.nearest(self._vectors(questions), size, where)
+        if mode == "bm25":
+            return [[(key, score, score, None) for key, score in one] for one in lexical]
+        if mode == "dense":
+            return [[(key, score, None, score) for key, score in one] for one in dense]
+        joined = []
+        for question, left, right in zip(questions, lexical, dense, strict=True):
+            share = self.encoder.config.weight_for(question) if weight is None else weight  # type: ignore[union-attr]
+            joined.append(_joined(left, right, size, fusion, share, scale)[:k])
+        return joined
+
+    def _rows_of(self, keys: set[str]) -> dict[str, Row]:
+        """The passages with these keys. What was just written is looked for again, more slowly."""
+        rows: dict[str, Row] = {}
+        for newest in (False, True):
+            missing = tuple(sorted(keys - rows.keys()))
+            if missing:
+                rows |= {row.key: row for row in self.engine.rows(Where(keys=missing), newest)}
+        return rows
+
+    def rank(self, question: str, k: int = 100, mode: Mode | None = None) -> list[tuple[str, float]]:
+        """Passage ids and scores alone."""
+        return [(hit.passage.id, hit.score) for hit in self.search(question, k, mode)]
+
+    def rerank(
+        self,
+        question: str,
+        names: Iterable[str],
+        mode: Mode | None = None,
+        *,
+        fusion: Fusion = "zscore",
+        weight: float | None = None,
+        scale: float = 1.1,
+        by_document: bool = False,
+    ) -> list[Hit]:
+        """Order given passages by how well they fit a question, as `Index.rerank`; those without a score come last."""
+        mode = mode or self.default_mode
+        self._check([question], 1, mode, fusion)
+        rows = {row.key: row for name in names for row in self._named(name)}
+        size = min(max(1, len(rows)), self.engine.most)
+        where = Where(keys=tuple(sorted(rows)))
+        found = self._ranked([question], size, mode, where, fusion, weight, scale, size)[0] if rows else []
+        known = {key for key, _, _, _ in found}
+        found += [(key, 0.0, 0.0 if mode == "bm25" else None, None) for key in sorted(rows) if key not in known]
+        return _hits(found, rows, len(rows), by_document)
+
+    # ---------------------------------------------------------------- passages and documents
+
+    def passage(self, name: str) -> Passage | None:
+        """The passage with this id."""
+        for row in self.engine.rows(Where(keys=(key_of(name), key_of(name.removeprefix("wiki:"))))):
+            return row.passage
+        return None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a passage or a document with this id."""
+        return bool(self._named(name))
+
+    def passages_of(self, name: str) -> list[Passage]:
+        """The passages of the document with this id, in order."""
+        return [row.passage for row in self._document_rows(name)]
+
+    def document(self, name: str) -> Document | None:
+        """The document with this id, put together from its passages; white space behind the last is not kept."""
+        rows = self._document_rows(name)
+        if not rows:
+            return None
+        text = ""
+        for row in rows:
+            passage = row.passage
+            text = f"{text}{row.before}"[: passage.start].ljust(passage.start) + passage.text
+        first = rows[0].passage
+        return Document(first.document, text, first.title, first.source, first.metadata, rows[0].whole)
+
+    def _document_rows(self, name: str) -> list[Row]:
+        for candidate in (name, name.removeprefix("wiki:")):
+            if rows := sorted(self.engine.rows(Where(documents=(candidate,))), key=lambda row: row.position):
+                return rows
+        return []
+
+    def _named(self, name: str) -> list[Row]:
+        """A passage by its id, or those of a document."""
+        keys = (key_of(name), key_of(name.removeprefix("wiki:")))
+        return list(self.engine.rows(Where(keys=keys)))[:1] or self._document_rows(name)
+
+    def matching(self, filters: Filters) -> int:
+        """How many passages the filters let through."""
+        return self.engine.count(self._where(filters))
+
+    def sample(self, count: int, seed: str) -> list[Passage]:
+        """Not to be had from an engine."""
+        raise UsageError(f"{self.engine.address}: passages cannot be drawn at random from an engine. Use a folder.")
+
+    def passages(self) -> Iterator[Passage]:
+        """Every passage, in the order of its key."""
+        return (row.passage for row in self.engine.rows(Where()))
+
+    def catalog(self) -> Any:
+        """Not to be had from an engine."""
+        raise UsageError(f"{self.engine.address}: documents can be listed only for an index in a folder")
+
+    def listing(self, *_: Any, **__: Any) -> Any:
+        """Not to be had from an engine."""
+        return self.catalog()
+
+    def skipped(self) -> list[Skipped]:
+        """Not kept by an engine."""
+        return []
+
+    def facts(self) -> dict[str, dict[str, int]]:
+        """Not counted by an engine."""
+        return {}
+
+    def info(self) -> dict[str, Any]:
+        """Facts about the index."""
+        settings = self.manifest.settings
+        return {
+            "path": self.engine.address,
+            "documents": self.documents,
+            "passages": len(self),
+            "model": settings.model or "none",
+            "language": settings.language,
+            "hangul": settings.hangul,
+            "dense": settings.dense if settings.model else None,
+            "modes": ", ".join(self.modes),
+            "limits": self.engine.limits or "none",
+            "generation": self.manifest.generation,
+            "settings": asdict(settings),
+        }
+
+
+_Scored = tuple[str, float, float | None, float | None]  # key, score, and the BM25 and dense scores behind it
+
+
+def _joined(left: Ranked, right: Ranked, size: int, fusion: Fusion, share: float, scale: float) -> list[_Scored]:
+    """Two rankings as one.
+
+    A passage that only one list has is given the least score of the other. Where that list is not full, it has every
+    passage with a word of the question: then the BM25 score is 0.
+    """
+    lists = dict(left), dict(right)
+    keys = sorted(lists[0] | lists[1])
+    tops = [np.array([score for _, score in one], np.float32) for one in (left, right)]
+    least = 0.0 if len(left) < size else left[-1][1]
+    bm25 = np.array([lists[0].get(key, least) for key in keys], np.float32)
+    lowest = right[-1][1] if right else 0.0
+    dense = np.array([lists[1].get(key, lowest) for key in keys], np.float32)
+    if fusion == "linear":
+        scores = _fusion.linear(bm25, dense, scale)
+    elif fusion == "rrf":
+        number = {key: position for position, key in enumerate(keys)}
+        ranks = tuple(np.array([number[key] for key, _ in one], np.int64) for one in (left, right))
+        scores = _fusion.reciprocal_rank(np.arange(len(keys)), ranks)  # type: ignore[arg-type]
+    else:
+        scores = _fusion.zscore(bm25, dense, (tops[0], tops[1]), share)
+    order = np.lexsort((np.arange(len(keys)), -scores))
+    return [(keys[place], float(scores[place]), float(bm25[place]), float(dense[place])) for place in order]
+
+
+def _hits(scored: Sequence[_Scored], rows: dict[str, Row], k: int, by_document: bool) -> list[Hit]:
+    """Hits in order; a passage that was deleted since it was found is left out."""
+    hits: list[Hit] = []
+    seen: set[str] = set()
+    for key, score, bm25, dense in scored:
+        if key not in rows or len(hits) == k:
+            continue
+        passage = rows[key].passage
+        if by_document and passage.document in seen:
+            continue
+        seen.add(passage.document)
+        hits.append(Hit(len(hits) + 1, score, passage, bm25, dense))
+    return hits

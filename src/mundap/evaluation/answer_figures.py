@@ -1,0 +1,218 @@
+"""What is asked of an evaluation of answers, and what comes of it: the records."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mundap.disk import apart
+from mundap.errors import UsageError
+from mundap.evaluation import calibration
+from mundap.records import Answer, Question, Skipped
+from mundap.text.answers import Mode
+
+Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
+Rule = Callable[[Question], Mode]
+CUTS = (1, 5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersTask:
+    """What to measure.
+
+    Attributes:
+        questions: A file of questions with answers, SQuAD-shaped or any other.
+        form: Its format, if that cannot be told from it.
+        predictions: A file of predicted answers to score; nothing is read then.
+        index: Where to search; without one each question's own passage is read.
+        run: A file of results to read instead of searching.
+        reader: A model folder, or the name of the shipped one.
+        cuts: How many passages are read; the last is what the answers are taken from.
+        mode: How to search.
+        fusing: Options of hybrid search: `fusion`, `weight`, `scale`, as `Index.search` has them.
+        match: How answers are looked for; None: what each question suggests.
+        removed: Whether to ask again without the documents that have the answer.
+        ranking: How spans of different passages are compared; None: the reader's own way.
+        retrieval_weight: How much the retrieval score counts in that; None: as the reader has it.
+        early: Whether reading may end early, as it does in `mundap ask`.
+        limit: How many of the questions.
+        seed: Which of them.
+        precision: Of the reader's weights.
+        out: Where to write the predictions.
+    """
+
+    questions: str
+    form: str | None = None
+    predictions: str | None = None
+    index: str | None = None
+    run: str | None = None
+    reader: str | None = None
+    cuts: tuple[int, ...] = ()
+    mode: Any = None
+    fusing: Mapping[str, Any] = field(default_factory=dict)
+    match: Mode | None = None
+    removed: bool = False
+    ranking: str | None = None
+    retrieval_weight: float | None = None
+    early: bool = True
+    limit: int | None = None
+    seed: int = 0
+    precision: Any = None
+    out: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.predictions and (self.index or self.run or self.out or self.removed):
+            raise UsageError("predictions are scored as they are: no index, run, output or removed documents with them")
+        if self.run and self.index:
+            raise UsageError("a run is read instead of an index: give one of the two")
+        if self.removed and not (self.index or self.run):
+            raise UsageError("only from an index or a run can documents be removed: gold passages alone have no others")
+        if self.out:
+            apart(self.out, self.questions, self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOutcome:
+    """One question: what was predicted, how good that is, and how sure it was.
+
+    Attributes:
+        question: What was asked.
+        text: The prediction.
+        em: 0 or 1.
+        f1: From 0 to 1.
+        match: The rule it was judged by.
+        confidence: From 0 to 1; None if nothing was read, as of a prediction file.
+        features: What that was computed from.
+        by_cut: Exact match by number of passages read.
+        oracle: By number of passages found, whether one of them has the answer, be they read or not.
+        without: The best answer when no document with the answer was to be had.
+        first: Of the question as it is and without those documents, the best answer of the first few passages.
+    """
+
+    question: Question
+    text: str
+    em: float
+    f1: float
+    match: Mode = "string"
+    confidence: float | None = None
+    features: tuple[float, ...] = ()
+    by_cut: Mapping[int, float] = field(default_factory=dict)
+    oracle: Mapping[int, bool] = field(default_factory=dict)
+    without: Answer | None = None
+    first: tuple[Answer | None, Answer | None] = (None, None)
+
+
+@dataclass(slots=True)
+class AnswerFigures:
+    """What was found out.
+
+    Attributes:
+        outcomes: Those of the questions that have an answer.
+        unanswerable: Those of the questions that have none.
+        threshold: The reader's.
+        notes: What one should know before trusting the figures.
+        skipped: Rows that could not be read.
+    """
+
+    outcomes: list[AnswerOutcome]
+    unanswerable: list[AnswerOutcome] = field(default_factory=list)
+    threshold: float | None = None
+    notes: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def rules(self) -> dict[str, int]:
+        """How many questions were judged by which rule, the most frequent first."""
+        return dict(Counter(row.match for row in self.outcomes).most_common())
+
+    @property
+    def match(self) -> str:
+        """The one rule of all questions, or `auto` if there were several."""
+        if len(self.rules) == 1:
+            return next(iter(self.rules))
+        return "auto"
+
+    def doubt(self, number: int, what: str) -> None:
+        """Note something that makes figures other than one may expect."""
+        if number:
+            self.notes.append(f"{number:,} {what}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as they stand in `--json` output; EM, F1 and the like in percent."""
+        rows = self.outcomes
+        found: dict[str, Any] = {
+            "exact_match": _percent([row.em for row in rows]),
+            "f1": _percent([row.f1 for row in rows]),
+            "questions": len(rows),
+            "match": self.match,
+            "questions_by_match": self.rules,
+        }
+        if rows and len(rows[0].by_cut) > 1:
+            cuts = list(rows[0].by_cut)
+            found["exact_match_by_passages"] = {str(k): _percent([row.by_cut[k] for row in rows]) for k in cuts}
+        if rows and rows[0].oracle:
+            found["oracle"] = {str(k): _percent([row.oracle[k] for row in rows]) for k in rows[0].oracle}
+        if any(row.confidence is not None for row in rows):
+            found["confidence"] = self._believed()
+        if self.unanswerable:
+            found["unanswerable"] = self._refused()
+        found["notes"] = self.notes
+        found["skipped"] = [one.as_dict() for one in self.skipped[:1000]]
+        found["skipped_count"] = len(self.skipped)
+        return found
+
+    def answered(self, row: AnswerOutcome) -> bool:
+        """Whether an answer was given: one that is sure enough, or of a prediction file any that is not empty."""
+        if row.confidence is None:
+            return bool(row.text.strip())
+        return row.confidence >= (self.threshold or 0.0)
+
+    def _refused(self) -> dict[str, Any]:
+        """How questions without an answer fared, and the figures over all questions as SQuAD 2.0 defines them."""
+        wrong = [self.answered(row) for row in self.unanswerable]
+        given = [row if self.answered(row) else replace(row, em=0.0, f1=0.0) for row in self.outcomes]
+        right = [float(not answered) for answered in wrong]
+        return {
+            "questions": len(wrong),
+            "answered_though_unanswerable": _percent(wrong),
+            "squad2_exact_match": _percent([row.em for row in given] + right),
+            "squad2_f1": _percent([row.f1 for row in given] + right),
+        }
+
+    def _believed(self) -> dict[str, Any]:
+        """How far confidence is to be believed, over the questions for which something was read.
+
+        The others have no confidence: as zeros, which are always right, they would make it look better than it is.
+        """
+        read = [row for row in self.outcomes if row.confidence is not None]
+        sure, right = np.array([row.confidence for row in read]), np.array([row.em for row in read])
+        share, threshold = calibration.coverage(sure, right)
+        least = self.threshold or 0.0
+        found = {
+            "questions_read": len(read),
+            "ece": round(calibration.expected_error(sure, right), 4),
+            "coverage_at_90_precision": round(100 * share, 2),
+            "threshold_for_that": round(threshold, 4),
+            "threshold": least,
+            "answered": _percent(sure >= least),
+            "exact_match_of_answered": _percent(right[sure >= least]),
+        }
+        again = np.array([row.without is not None for row in read])
+        if again.any():
+            # The two sides are the same questions, or what sets them apart is which questions they are.
+            sure, right = sure[again], right[again]
+            lost = np.array([row.without.confidence for row in read if row.without is not None])
+            both, truth = np.concatenate([sure, lost]), np.concatenate([right, np.zeros(len(lost))])
+            found["questions_asked_again"] = len(lost)
+            found["auroc_against_removed"] = round(calibration.auroc(sure, lost), 4)
+            found["answered_though_removed"] = _percent(lost >= least)
+            found["ece_with_removed"] = round(calibration.expected_error(both, truth), 4)
+            share, threshold = calibration.coverage(both, truth)
+            found["coverage_at_90_precision_with_removed"] = round(100 * share, 2)
+        return found
+
+
+def _percent(values: Any) -> float:
+    return round(100 * float(np.mean(values)), 2) if len(values) else 0.0

@@ -1,0 +1,84 @@
+"""The papers' tables and figures, one command each.
+
+An experiment is a module with a function `plan(lab)` that gives a `Plan` (see `frame.py`), and a line here.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mundap.errors import UsageError
+
+if TYPE_CHECKING:
+    from mundap.experiments.lab import Inputs
+    from mundap.training.learner import Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment by name.
+
+    Attributes:
+        module: Where it is.
+        function: Its plan in there.
+        summary: What it compares, in a line.
+        data: What it needs besides a corpus and one data set.
+    """
+
+    module: str
+    function: str
+    summary: str
+    data: str = ""
+
+
+_TWO_SETS = "two data sets or more"
+
+EXPERIMENTS = {
+    "table2": Experiment(
+        "retrievers", "table2", "BM25, DPR, BM25+DPR and ANCE, trained on one set or on all", f"best with {_TWO_SETS}"
+    ),
+    "negatives": Experiment("negatives", "plan", "random, BM25, gold and in-batch negatives, and how many"),
+    "sample-efficiency": Experiment("examples", "sample_efficiency", "how many training questions beat BM25"),
+    "gold-vs-distant": Experiment(
+        "examples", "gold_vs_distant", "gold passages against passages found by BM25", "questions with gold passages"
+    ),
+    "similarity-and-loss": Experiment("negatives", "similarity_and_loss", "dot, cosine, L2; softmax and triplet loss"),
+    "cross-dataset": Experiment("retrievers", "cross_dataset", "trained on one set, tested on another", _TWO_SETS),
+    "qa": Experiment("qa", "qa", "answers: exact match by retriever and reader"),
+    "joint": Experiment("qa", "joint", "retriever and reader trained together, or one after the other"),
+    "ict": Experiment("ict", "plan", "ORQA's pre-training by the inverse cloze task, and whether it is needed"),
+    "cross-batch": Experiment(
+        "negatives", "cross_batch", "RocketQA's cross-batch negatives: what a larger batch brings"
+    ),
+    "ance": Experiment("ance", "plan", "ANCE and other kinds of negatives; loss, gradients, overlap, t-SNE"),
+    "speed": Experiment("speed", "plan", "encoding, search, reranking, refreshing and a training step, timed"),
+    "qualitative": Experiment("qualitative", "plan", "questions that only BM25 or only DPR answers"),
+}
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment with a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in EXPERIMENTS:
+        raise UsageError(f"no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]
+
+
+def run(name: str, inputs: "Inputs", tell: "Tell" = lambda line: None) -> dict[str, Any]:
+    """Run an experiment, or go on with one that was stopped.
+
+    Its figures are returned, and written to OUT/results.json, OUT/results.md and OUT/report.html.
+
+    Raises:
+        UsageError: There is no such experiment, or its data does not fit.
+    """
+    chosen = experiment(name)
+    from mundap.experiments import frame
+    from mundap.experiments.lab import Lab
+
+    lab = Lab(inputs, tell)
+    plan = getattr(import_module(f"mundap.experiments.{chosen.module}"), chosen.function)(lab)
+    return frame.run(name, plan, lab)

@@ -1,0 +1,213 @@
+"""The frame of all experiments: arms x seeds -> values for every question -> a table beside the paper's.
+
+An experiment is a `Plan`. Every arm and seed is kept in OUT/outcomes when it is known, so that an experiment that was
+stopped goes on where it was.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mundap.disk import json_bytes, write_atomic
+from mundap.experiments import figures
+from mundap.experiments.lab import Lab
+
+Values = Mapping[str, Any]
+"""By column: a value for every question (or for every measurement)."""
+
+Outcomes = dict[str, list[dict[str, np.ndarray]]]
+"""By arm, for every seed: the values by column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure of a table.
+
+    Attributes:
+        name: Its key.
+        title: Its heading.
+        scale: What a mean is multiplied by to be shown.
+        digits: Behind the point.
+    """
+
+    name: str
+    title: str
+    scale: float = 100.0
+    digits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A row of a table that is measured.
+
+    Attributes:
+        name: What it is called.
+        measure: Trains what must be trained and gives the values of a seed.
+        paper: The paper's figures, by column.
+        seeded: Whether the seed makes a difference; BM25 has none.
+    """
+
+    name: str
+    measure: Callable[[Lab, int], Values]
+    paper: Mapping[str, float] = field(default_factory=dict)
+    seeded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A row of another system, quoted from a publication."""
+
+    name: str
+    paper: Mapping[str, float]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a paper says: one arm is better than another.
+
+    Attributes:
+        text: The claim as a sentence.
+        better: The arm that should be better.
+        worse: The arm that should be worse.
+        column: By which figure.
+    """
+
+    text: str
+    better: str
+    worse: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What an experiment shows besides its table.
+
+    Attributes:
+        facts: For the JSON.
+        html: Parts of the page.
+        markdown: The same in short.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    html: Sequence[str] = ()
+    markdown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An experiment.
+
+    Attributes:
+        title: The question it answers.
+        source: The paper and its table or figure.
+        columns: Of the table.
+        arms: Its rows.
+        claims: What the paper says of them.
+        quoted: Rows of other systems.
+        caution: What differs from the paper, in plain words.
+        appendix: Called when all arms are known; gives what is shown below the table.
+        curve: For a plot: by arm a name of its curve and an x; the first column is y.
+        across: What x is.
+    """
+
+    title: str
+    source: str
+    columns: Sequence[Column]
+    arms: Sequence[Arm]
+    claims: Sequence[Claim] = ()
+    quoted: Sequence[Quoted] = ()
+    caution: str = ""
+    appendix: Callable[[Lab, Outcomes], Extra] | None = None
+    curve: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    across: str = ""
+
+
+def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
+    """Measure every arm with every seed, and write results.json, results.md and report.html."""
+    from mundap.experiments import page
+
+    if not lab.scale.passages:  # full scale: know first what it takes
+        from mundap.experiments.estimate import estimate
+
+        lab.tell(estimate(lab, sum(arm.seeded for arm in plan.arms)))
+    outcomes: Outcomes = {arm.name: [] for arm in plan.arms}
+    for seed in range(lab.scale.seeds):
+        for arm in plan.arms:
+            if arm.seeded or seed == 0:
+                outcomes[arm.name].append(_outcome(arm, lab, seed))
+    extra = plan.appendix(lab, outcomes) if plan.appendix else Extra()
+    found = {
+        "experiment": name,
+        "title": plan.title,
+        "source": plan.source,
+        "setting": lab.describe(),
+        "seeds": lab.scale.seeds,
+        "arms": {arm.name: _row(arm, plan.columns, outcomes[arm.name]) for arm in plan.arms},
+        "quoted": [{"name": one.name, "paper": dict(one.paper), "source": one.source} for one in plan.quoted],
+        "claims": judge_claims(plan, outcomes),
+        "caution": plan.caution,
+        **extra.facts,
+    }
+    write_atomic(lab.out / "results.json", json_bytes(found))
+    write_atomic(lab.out / "results.md", (page.markdown(plan, found) + extra.markdown).encode())
+    page.write(lab.out / "report.html", plan, found, extra, lab.recipes())
+    lab.tidy()
+    return found | {"report": str(lab.out / "report.html")}
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _outcome(arm: Arm, lab: Lab, seed: int) -> dict[str, np.ndarray]:
+    path = lab.out / "outcomes" / f"{slug(arm.name)}-{seed}.json"
+    if not path.exists():
+        lab.tell(f"seed {seed + 1} of {lab.scale.seeds}: {arm.name}")
+        values = {name: np.asarray(row, float).tolist() for name, row in arm.measure(lab, seed).items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json_bytes(values))
+    return {name: np.array(row) for name, row in json.loads(path.read_text("utf-8")).items()}
+
+
+def _row(arm: Arm, columns: Sequence[Column], every: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Any]:
+    """Means over the seeds with their intervals, and the paper's figure beside each."""
+    row: dict[str, Any] = {}
+    for column in columns:
+        if column.name not in every[0]:
+            continue
+        row[column.name] = figures.interval([column.scale * float(one[column.name].mean()) for one in every])
+        if column.name in arm.paper:
+            row[column.name]["paper"] = arm.paper[column.name]
+    return row
+
+
+def judge_claims(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
+    """Every claim with the difference we find: paired over questions, p corrected for the number of claims."""
+    columns = {column.name: column for column in plan.columns}
+    tests = [
+        figures.difference(_mean(outcomes[claim.worse], claim.column), _mean(outcomes[claim.better], claim.column))
+        for claim in plan.claims
+    ]
+    corrected = figures.holm([one.p for one in tests])
+    rows = []
+    for claim, test, p in zip(plan.claims, tests, corrected, strict=True):
+        row = test.as_dict(columns[claim.column].scale)
+        verdict = "not settled"
+        if p < figures.SURE:
+            verdict = "holds" if row["difference"] > 0 else "contradicted"
+        rows.append(
+            {"claim": claim.text, "better_arm": claim.better, "worse_arm": claim.worse, "figure": claim.column, **row,
+             "p_holm": float(f"{p:.3g}"), "verdict": verdict}
+        )  # fmt: skip
+    return rows
+
+
+def _mean(every: Sequence[Mapping[str, np.ndarray]], column: str) -> np.ndarray:
+    """One value a question, the mean over seeds: questions are the sample, not runs."""
+    return np.asarray(np.mean([one[column] for one in every], 0))

@@ -1,0 +1,195 @@
+"""Rankings of held-back questions: by BM25, by a dual encoder in training, by both together, and reranked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mundap.encoder.checkpoints import has_two_towers
+from mundap.encoder.similarity import Side, as_inner_product
+from mundap.experiments.data import TestSet
+from mundap.index.index import Index
+from mundap.records import Context
+from mundap.text.answers import has_answer
+from mundap.training import towers
+from mundap.training.ance.corpus import ShardedCorpus
+from mundap.training.processes import Processes
+from mundap.training.recipe import AnceRecipe
+from mundap.training.tokens import Tokens
+from mundap.training.validate import encode
+
+CUTS = (1, 5, 20, 100)
+DEPTH = 100
+LAMBDA = 1.1  # the papers' weight of the dense score
+_AT_ONCE = 256  # questions compared with the corpus at a time
+
+
+class TrainedEncoder:
+    """A dual encoder out of a run.
+
+    Args:
+        folder: Of one encoder, or of a pair.
+        recipe: How texts are cut and compared.
+    """
+
+    def __init__(self, folder: Path, recipe: AnceRecipe) -> None:
+        kind: Any = "two" if has_two_towers(folder) else "shared"
+        self.dual, tokenizer = towers.build(replace(recipe, base_model=str(folder), towers=kind, freeze_tower=""))
+        self._processes = Processes()
+        self.dual.to(self._processes.device).eval()
+        self.tokens = Tokens(tokenizer, recipe)
+
+    def questions(self, texts: Sequence[str]) -> Any:
+        """Vectors of questions."""
+        return self._encoded("question", self.tokens.questions(list(texts)))
+
+    def passages(self, contexts: Sequence[Context]) -> Any:
+        """Vectors of passages, also of such as are not in the corpus."""
+        return self._encoded("passage", self.tokens.passages([(one.title, one.text) for one in contexts]))
+
+    def _encoded(self, side: Side, ids: list[list[int]]) -> Any:
+        vectors = encode(getattr(self.dual, side), ids, self.tokens.pad, self._processes)
+        return as_inner_product(vectors, self.dual.similarity, side, torch)
+
+
+class Model(TrainedEncoder):
+    """A dual encoder with the vectors of the corpus.
+
+    Args:
+        folder: Of one encoder, or of a pair.
+        recipe: Which corpus, and how texts are cut and compared.
+        tokens_at: Where token ids are kept.
+        vectors: Vectors of the corpus, where they are known: those of a pair with the same passage tower.
+    """
+
+    def __init__(self, folder: Path, recipe: AnceRecipe, tokens_at: Path, vectors: Any | None = None) -> None:
+        super().__init__(folder, recipe)
+        self.corpus = ShardedCorpus(recipe)
+        tokens_at.mkdir(parents=True, exist_ok=True)
+        rows, owners = [], []
+        for shard in self.corpus.shards:
+            ids = self.corpus.token_ids(shard, self.tokens, tokens_at)
+            living, numbers = self.corpus.rows(shard)
+            rows += [ids[row].tolist() for row in living.tolist()]
+            owners.append(numbers)
+        self.numbers = np.concatenate(owners)
+        self.vectors = self._encoded("passage", rows) if vectors is None else vectors
+
+    @cached_property
+    def rows_by_id(self) -> dict[str, int]:
+        """The row of every passage."""
+        return {self.corpus.context(number).id: row for row, number in enumerate(self.numbers.tolist())}
+
+    def top(self, texts: Sequence[str], depth: int = DEPTH) -> tuple[np.ndarray, np.ndarray]:
+        """(passage numbers, scores) of the best of the corpus for each question."""
+        size = min(depth, len(self.numbers))
+        places, scores = [], []
+        for part in self.questions(texts).split(_AT_ONCE):
+            found = (part @ self.vectors.T).topk(size, dim=1)
+            places.append(found.indices.cpu().numpy())
+            scores.append(found.values.cpu().numpy())
+        return self.numbers[np.concatenate(places)], np.concatenate(scores)
+
+
+def figures_of(ranks: np.ndarray) -> dict[str, np.ndarray]:
+    """Top-k accuracy and MRR@10 for every question, from 0 to 1."""
+    found = (ranks > 0) & np.isfinite(ranks)
+    values = {f"top{k}": (found & (ranks <= k)).astype(float) for k in CUTS}
+    values["mrr10"] = np.where(found & (ranks <= 10), 1 / np.maximum(ranks, 1), 0.0)
+    return values
+
+
+class Ranking:
+    """Knows the answers of held-back questions: where the first passage with an answer stands, 0 if nowhere.
+
+    Args:
+        index: The corpus.
+        test: The questions.
+    """
+
+    def __init__(self, index: Path, test: TestSet) -> None:
+        self._index = Index(index)
+        self._test = test
+        self.texts = [question.text for question in test.questions]
+
+    @cached_property
+    def bm25(self) -> list[list[tuple[str, float]]]:
+        """(id, score) of BM25's best hundred."""
+        return [
+            [(hit.passage.id, hit.score) for hit in hits]
+            for hits in self._index.search_batch(self.texts, DEPTH, "bm25")
+        ]
+
+    def of_bm25(self) -> np.ndarray:
+        """BM25's ranks."""
+        return self._ranks([[self._text(name) for name, _ in row] for row in self.bm25])
+
+    def of_model(self, model: Model) -> np.ndarray:
+        """A model's ranks over the whole corpus."""
+        return self.of_numbers(model, model.top(self.texts)[0])
+
+    def of_numbers(self, model: Model, numbers: np.ndarray) -> np.ndarray:
+        """The ranks that come of passage numbers, a row for each question."""
+        return self._ranks([[model.corpus.context(number).text for number in row] for row in numbers.tolist()])
+
+    def reranked(self, model: Model) -> np.ndarray:
+        """The ranks when the model orders BM25's best hundred."""
+        asked = model.questions(self.texts)
+        orders = []
+        for number, row in enumerate(self.bm25):
+            rows = [model.rows_by_id[name] for name, _ in row]
+            scores = (model.vectors[rows] @ asked[number]).cpu().numpy()
+            order = np.argsort(-scores, kind="stable").tolist()
+            orders.append([self._text(row[place][0]) for place in order])
+        return self._ranks(orders)
+
+    def hybrid(self, model: Model) -> list[list[str]]:
+        """Ids by BM25 + lambda x sim over the union of both best hundred, as in the DPR paper."""
+        numbers, _ = model.top(self.texts)
+        asked = model.questions(self.texts)
+        orders = []
+        for number, row in enumerate(self.bm25):
+            lexical = dict(row)
+            names = list(lexical) + [model.corpus.context(one).id for one in numbers[number].tolist()]
+            names = list(dict.fromkeys(names))
+            rows = [model.rows_by_id[name] for name in names]
+            dense = (model.vectors[rows] @ asked[number]).cpu().numpy()
+            lowest = min(lexical.values(), default=0.0)  # a passage that BM25 did not list scores no higher
+            scores = [lexical.get(name, lowest) + LAMBDA * float(one) for name, one in zip(names, dense, strict=True)]
+            orders.append([names[place] for place in np.argsort(-np.array(scores), kind="stable")[:DEPTH]])
+        return orders
+
+    def of_ids(self, orders: Sequence[Sequence[str]]) -> np.ndarray:
+        """The ranks that come of passage ids."""
+        return self._ranks([[self._text(name) for name in row] for row in orders])
+
+    def contexts(self, orders: Sequence[Sequence[str]]) -> list[list[Context]]:
+        """The passages with these ids."""
+        found = []
+        for row in orders:
+            passages = [passage for name in row if (passage := self._index.passage(name))]
+            found.append([Context(one.id, one.title, one.text) for one in passages])
+        return found
+
+    def _text(self, name: str) -> str:
+        passage = self._index.passage(name)
+        return passage.text if passage else ""
+
+    def _ranks(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
+        return np.array([self._first(number, row) for number, row in enumerate(texts)])
+
+    def _first(self, number: int, texts: Sequence[str]) -> int:
+        answers = self._test.questions[number].answers
+        for rank, text in enumerate(texts, 1):
+            if has_answer(text, answers, self._test.match):
+                return rank
+        return 0
+
+
+def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Top-k accuracy in percent, and MRR@10."""
+    return {name: float(row.mean()) * (1 if name == "mrr10" else 100) for name, row in values.items()}

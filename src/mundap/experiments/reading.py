@@ -1,0 +1,57 @@
+"""Answers to held-back questions by a reader in training, from what a retriever found."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mundap.models.folder import ReaderConfig
+from mundap.reader.answers import rank
+from mundap.reader.checkpoints import open_reader
+from mundap.reader.inputs import Windows
+from mundap.reader.runtime import Scored
+from mundap.records import Context, Question
+from mundap.text.answers import Mode
+from mundap.text.judge import judge
+from mundap.training.processes import Processes
+from mundap.training.reader import scored
+
+_TOGETHER = 8  # questions read at a time
+
+
+class Reading:
+    """A trained reader, judged as in the papers: by the best span of the passage selected first.
+
+    Args:
+        folder: Of the trained reader.
+        question_length: Tokens of a question, as in training.
+        match: How answers are compared.
+    """
+
+    def __init__(self, folder: Path, question_length: int, match: Mode) -> None:
+        loaded = open_reader(folder, attention=None)
+        self._network = loaded.model.to(Processes().device).eval()
+        self._pad = int(loaded.tokenizer.pad_token_id or 0)
+        length = loaded.max_length
+        self._config = ReaderConfig("training", max_length=length, question_length=question_length, ranking="selection")
+        self._windows = Windows(loaded.tokenizer.backend_tokenizer, self._config)
+        self._match = match
+
+    def judged(self, asked: Sequence[Question], found: Sequence[Sequence[Context]]) -> list[np.ndarray]:
+        """For each question, exact match and F1 from 0 to 1, by the number of passages read: a row each."""
+        values = []
+        for start in range(0, len(asked), _TOGETHER):
+            some = list(zip(asked, found, strict=True))[start : start + _TOGETHER]
+            rows = [self._windows.of(question.text, [(one.title, one.text) for one in row]) for question, row in some]
+            read = iter(scored(self._network, [windows for row in rows for windows in row], self._pad))
+            for question, row in some:
+                passages = [next(read) for _ in row]
+                texts = [one.text for one in row]
+                scores = [self._judged(question, texts[:k], passages[:k]) for k in range(1, len(row) + 1)]
+                values.append(np.array(scores or [(0.0, 0.0)]))
+        return values
+
+    def _judged(self, question: Question, texts: list[str], passages: list[list[Scored]]) -> tuple[float, float]:
+        best = rank(texts, passages, [0.0] * len(texts), self._config)
+        text = texts[best[0].passage][best[0].start : best[0].end] if best else ""
+        return judge(text, question.answers, self._match)

@@ -1,0 +1,155 @@
+"""What an index holds, document by document, and the facts that a search can be limited by."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mundap.disk import write_atomic
+from mundap.errors import UsageError
+from mundap.index.corpus import Corpus
+from mundap.index.matching import Filters, matching_passages
+from mundap.index.segment import Segment, source_facts
+from mundap.records import Skipped
+
+SKIPPED = "skipped.json"
+"""A file beside the manifest: what the last builds could not read. It is for people; no search needs it."""
+
+_MOST_DOCUMENTS = 200_000  # whose own metadata is counted; an index may have millions
+_MOST_VALUES = 50  # different values: a fact with more of them is not one to choose from
+_MOST_SKIPPED = 10_000
+SORTS = ("id", "title", "passages", "modified", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A document as a list shows it.
+
+    Attributes:
+        id: Its id.
+        title: Its title.
+        source: The file it came from.
+        type: The format of that file, where a file is one document.
+        language: That most of its passages are in.
+        passages: How many it has.
+        size: Bytes of its text.
+        modified: The day of the file's last change.
+        skipped: Rows of its file that could not be read.
+        metadata: What else is known of it.
+    """
+
+    id: str
+    title: str
+    source: str
+    type: str
+    language: str
+    passages: int
+    size: int
+    modified: str
+    skipped: int
+    metadata: dict[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as it stands in `--json` output."""
+        return asdict(self)
+
+
+def catalog(corpus: Corpus) -> Iterator[Listed]:
+    """Every living document, in the order of the index."""
+    for segment in corpus.segments:
+        living = corpus.living(segment)
+        for document in np.unique(segment.passages["document"][living]).tolist():
+            yield _listed(segment, document)
+
+
+def listing(corpus: Corpus, words: str, filters: Filters, sort: str, most: int, first: int) -> tuple[list[Listed], int]:
+    """A page of the catalog, and how many documents there are on all pages; see `Index.listing`."""
+    if sort not in SORTS:
+        raise UsageError(f"sort {sort!r}: choose one of {', '.join(SORTS)}")
+    found: list[Listed] = []
+    wanted = words.casefold()
+    for segment in corpus.segments:
+        mask = matching_passages(segment, filters) & corpus.living(segment)
+        for document in np.unique(segment.passages["document"][mask]).tolist():
+            one = _listed(segment, document)
+            if wanted in one.id.casefold() or wanted in one.title.casefold():
+                found.append(one)
+    largest_first = sort in ("passages", "modified", "size")
+    found.sort(key=lambda one: (getattr(one, sort), one.id), reverse=largest_first)
+    return found[first : first + most], len(found)
+
+
+def _listed(segment: Segment, document: int) -> Listed:
+    rows = segment.passage_rows(document)
+    name, title, metadata = segment.heading(document)
+    state = segment.source_state(int(segment.documents["source"][document]))
+    facts = source_facts(state)
+    return Listed(
+        id=name,
+        title=title,
+        source=state.source,
+        type=metadata.get("type", ""),
+        language=metadata.get("language") or _most_common(segment.layout.languages[rows.start : rows.stop]),
+        passages=len(rows),
+        size=int(segment.passages["right"][rows.stop - 1]),
+        modified=facts.get("modified", ""),
+        skipped=state.skipped,
+        metadata=metadata,
+    )
+
+
+def _most_common(languages: np.ndarray) -> str:
+    values, counts = np.unique(languages, return_counts=True)
+    return bytes(values[counts.argmax()]).decode() if len(values) else ""
+
+
+def facts(corpus: Corpus) -> dict[str, dict[str, int]]:
+    """Facts that documents have, with how many passages have each value, the most frequent first.
+
+    Facts with very many values, such as addresses, are left out, and of a very large index only the first
+    documents are looked at, languages apart.
+    """
+    counts: dict[str, Counter[str]] = {"language": Counter()}
+    looked_at = 0
+    for segment in corpus.segments:
+        living = corpus.living(segment)
+        if len(segment.layout.languages):
+            values, numbers = np.unique(segment.layout.languages[living], return_counts=True)
+            for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
+                if value:
+                    counts["language"][bytes(value).decode()] += number
+        documents, passages = np.unique(segment.passages["document"][living], return_counts=True)
+        for document, number in zip(documents.tolist(), passages.tolist(), strict=True):
+            looked_at += 1
+            if looked_at > _MOST_DOCUMENTS:
+                break
+            state = segment.source_state(int(segment.documents["source"][document]))
+            own = {**source_facts(state), **segment.heading(document)[2]}
+            own["modified"] = own.get("modified", "")[:4]  # a year is what one chooses by
+            own.pop("language", None)
+            for key, fact in own.items():
+                if fact:
+                    counts.setdefault(key, Counter())[fact] += number
+    return {key: dict(values.most_common()) for key, values in counts.items() if 0 < len(values) <= _MOST_VALUES}
+
+
+def save_skipped(root: Path, skipped: Iterable[Skipped], keep_others: bool) -> None:
+    """Remember what could not be read and why."""
+    found = {one.source: one.reason for one in skipped}
+    if keep_others:
+        found = {**{one.source: one.reason for one in load_skipped(root)}, **found}
+    rows = [{"source": source, "reason": reason} for source, reason in list(found.items())[:_MOST_SKIPPED]]
+    write_atomic(root / SKIPPED, json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def load_skipped(root: Path) -> list[Skipped]:
+    """What the last builds could not read; nothing if that is not known."""
+    try:
+        rows = json.loads((root / SKIPPED).read_bytes())
+        return [Skipped(str(row["source"]), str(row["reason"])) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []

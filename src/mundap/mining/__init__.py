@@ -1,0 +1,1 @@
+"""Training examples out of questions and an index: gold passages, distant positives, negatives."""

@@ -1,0 +1,72 @@
+"""Is a passage a negative of a question? The one place that decides it."""
+
+from collections.abc import Collection, Sequence
+
+from mundap.records import Context, Question
+from mundap.text.answers import Mode, has_answer
+from mundap.text.overlap import containment, shingles
+
+DUPLICATE = 0.7
+"""A passage that shares this part of the shorter text's shingles with a positive repeats it."""
+
+Shingles = frozenset[tuple[str, ...]]
+
+
+class NegativeRule:
+    """What is no negative: a positive, what repeats one, and what has an answer in it.
+
+    Args:
+        question: With its answers.
+        positives: The passages known to answer it.
+        match: How answers are looked for.
+        duplicate: From which share of its text on a passage repeats a positive; None: nothing does.
+        ids: Further ids of positives, such as those of their documents.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        positives: Sequence[Context],
+        match: Mode = "string",
+        duplicate: float | None = DUPLICATE,
+        ids: Collection[str] = (),
+    ) -> None:
+        self._answers = question.answers
+        self._match: Mode = match
+        self._duplicate = duplicate
+        self._ids = {positive.id for positive in positives if positive.id}.union(ids)
+        self._texts = {_one_line(positive.text) for positive in positives}
+        self._positives: list[Shingles] = []
+        if duplicate is not None:
+            self._positives = [shingles(positive.text) for positive in positives]
+
+    def is_negative(self, name: str, text: str, parts: Shingles | None = None) -> bool:
+        """Whether a passage is a negative.
+
+        Args:
+            name: Its id, if it has one.
+            text: Its text.
+            parts: The shingles of that text, if they are known already.
+        """
+        if self.is_positive(name, text) or self.has_answer(text):
+            return False
+        return not self._repeats(text, parts)
+
+    def is_positive(self, name: str, text: str) -> bool:
+        """Whether it is one of the positives, by id or by text."""
+        return name in self._ids or _one_line(text) in self._texts
+
+    def has_answer(self, text: str) -> bool:
+        """Whether an answer stands in it."""
+        return has_answer(text, self._answers, self._match)
+
+    def _repeats(self, text: str, parts: Shingles | None) -> bool:
+        if self._duplicate is None:
+            return False
+        if parts is None:
+            parts = shingles(text)
+        return any(containment(parts, one) >= self._duplicate for one in self._positives)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

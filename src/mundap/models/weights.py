@@ -1,0 +1,166 @@
+"""What encoder and reader share in reading and writing checkpoints (extra `train`): weights, DPR's BERT, tokenizers.
+
+Weights that a network needs and a file does not have are an error, never a warning.
+"""
+
+import inspect
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mundap.errors import ExtraMissing, ModelError
+
+try:
+    import torch
+    import transformers
+except ImportError as error:
+    raise ExtraMissing("reading a checkpoint", "train") from error
+
+transformers.utils.logging.disable_progress_bar()
+
+_NOT_OF_BERT = ("architectures", "model_type", "projection_dim", "transformers_version", "dtype", "_name_or_path")
+_NOT_CONFIG = ("architectures", "model_type", "transformers_version", "_name_or_path", "dtype", "torch_dtype")
+_UNUSED = ("pooler", "position_ids", "lm_head", "cls.", "vocab_")
+
+
+def _is_unused(key: str) -> bool:
+    """Heads of other tasks, which an encoder does without."""
+    return key.startswith("classifier.") or any(part in key for part in _UNUSED)
+
+
+@contextmanager
+def reading_checkpoint(folder: Path, kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong in reading a folder into a ModelError that names it.
+
+    Args:
+        folder: Of the checkpoint.
+        kind: What it is read as, for the message.
+    """
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} has no config.json: give the folder of a Hugging Face checkpoint")
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:  # each of torch, transformers and safetensors has its own for a broken file
+        raise ModelError(f"{folder} cannot be read as a {kind}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def architecture_of(folder: Path) -> str:
+    """The class that a folder's config names; empty if it names none."""
+    facts = json.loads((folder / "config.json").read_text("utf-8"))
+    names = facts.get("architectures") if isinstance(facts, dict) else None
+    return str(names[0]) if names else ""
+
+
+def without_prefix(weights: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The weights whose names begin with the prefix, without it."""
+    return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+
+
+def read_weights(path: Path, under: str = "") -> dict[str, Any]:
+    """Tensors by name out of safetensors or a torch file, never running anything that is in it.
+
+    Raises:
+        ModelError: The file is missing, broken, or holds more than tensors and plain containers.
+    """
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return dict(load_file(path))
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch and pickle have no common class for a bad file
+        raise ModelError(
+            f"{path} was not read: it is broken, or has code in it, which is never run ({_first_line(error)})"
+        ) from error
+    if under and isinstance(found, dict):
+        found = found.get(under, found)
+    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+        raise ModelError(f"{path} does not hold weights by name")
+    return found
+
+
+def load_exactly(network: Any, weights: dict[str, Any], where: Path) -> None:
+    """Load weights into a network: all it needs, none too many, each of the right shape."""
+    useful = {key: value for key, value in weights.items() if not _is_unused(key)}
+    needed = {key: value for key, value in network.state_dict().items() if not _is_unused(key)}
+    missing, odd = sorted(set(needed) - set(useful)), sorted(set(useful) - set(needed))
+    if missing:
+        raise ModelError(f"{where} lacks weights the network needs: {', '.join(missing[:5])}")
+    if odd:
+        raise ModelError(f"{where} is of another architecture: {', '.join(odd[:5])}")
+    for key, value in useful.items():
+        if value.shape != needed[key].shape:
+            shapes = f"{tuple(value.shape)} and not {tuple(needed[key].shape)}"
+            raise ModelError(f"{where} is of another architecture: {key} is {shapes}")
+    network.load_state_dict(useful, strict=False)
+
+
+def refuse_missing(folder: Path, keys: Any) -> None:
+    """Stop if a network would keep random weights."""
+    missing = sorted(key for key in keys if not _is_unused(key))
+    if missing:
+        raise ModelError(f"{folder} lacks weights the network needs: {', '.join(missing[:5])}")
+
+
+def fast(tokenizer: Any, folder: Path) -> Any:
+    """The tokenizer, if the run time can use it."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(f"{folder} has no fast tokenizer (tokenizer.json), which the run time needs")
+    return tokenizer
+
+
+def dpr_tokenizer(folder: Path) -> Any:
+    """A tokenizer that obeys its files: DPR's own classes ignore do_lower_case=False and so damage cased models."""
+    if (folder / "tokenizer.json").is_file():
+        tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    else:
+        tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
+    return fast(tokenizer, folder)
+
+
+def plain_bert(config: Any, weights: dict[str, Any], folder: Path, attention: str | None) -> Any:
+    """A plain BERT with the weights of DPR's: what is under DPR's names cannot be saved under any other."""
+    facts = {key: value for key, value in config.to_dict().items() if key not in _NOT_OF_BERT}
+    plain = transformers.BertConfig(**facts)
+    plain._attn_implementation = attention
+    network = transformers.BertModel(plain, add_pooling_layer=False)
+    load_exactly(network, weights, folder)
+    return network
+
+
+def dpr_config(config: Any, projection: int = 0) -> Any:
+    """The config of a BERT as DPR's."""
+    facts = {key: value for key, value in config.to_dict().items() if key not in _NOT_CONFIG}
+    return transformers.DPRConfig(**facts, projection_dim=projection)
+
+
+def save_plain_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """As no class of DPR's: those cannot be told to keep capitals."""
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer,
+        **{key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)},
+    ).save_pretrained(folder)
+
+
+def takes_types(network: Any) -> bool:
+    """Whether a network wants token types (BERT does, MPNet has none)."""
+    return "token_type_ids" in inspect.signature(network.forward).parameters
+
+
+def positions(config: Any) -> int:
+    """The most tokens of a text. RoBERTa and its kin count positions from behind the padding token's."""
+    size = int(config.max_position_embeddings)
+    if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet"):
+        size -= int(config.pad_token_id) + 1
+    return size

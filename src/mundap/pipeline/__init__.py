@@ -1,0 +1,1 @@
+"""The verbs that join index and reader: retrieve, rerank, ask, explain."""

@@ -1,0 +1,86 @@
+"""Search an index, and let a reader rerank what was found."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mundap.errors import UsageError
+from mundap.index.index import MAX_K, Index
+from mundap.index.modes import Mode
+from mundap.reader.answers import selection
+from mundap.reader.choice import LanguageReaders
+from mundap.reader.runtime import Reader
+from mundap.records import Hit, SearchResult
+
+RERANK_DEPTH = 50
+"""How many passages a reader reranks."""
+
+UNSCORED = -1e3
+"""The score of a passage that the reader cannot read: below all that it gives."""
+
+
+def search(
+    index: Index,
+    questions: Sequence[str],
+    k: int = 10,
+    mode: Mode | None = None,
+    reader: Reader | LanguageReaders | None = None,
+    **options: Any,
+) -> list[SearchResult]:
+    """The best passages for each question.
+
+    Args:
+        index: Where to search.
+        questions: Plain text.
+        k: How many passages.
+        mode: How to search.
+        reader: Reranks what was found. A question in a script that it does not know keeps the order of the search.
+        options: As for `Index.search_batch`.
+    """
+    if not 1 <= k <= MAX_K:  # the index itself may be asked for more than k
+        raise UsageError(f"k = {k}: choose between 1 and {MAX_K}")
+    mode = mode or index.default_mode
+    depth = k if reader is None else max(k, RERANK_DEPTH)
+    results = []
+    for question, found in zip(questions, index.search_batch(questions, depth, mode, **options), strict=True):
+        hits: Sequence[Hit] = found
+        note = ""
+        if reader is not None:
+            hits, note = _reranked(reader_for(reader, question, hits), question, hits)
+        results.append(SearchResult(question, mode, tuple(hits[:k]), note))
+    return results
+
+
+def reader_for(reader: Reader | LanguageReaders, question: str, hits: Sequence[Hit]) -> Reader:
+    """The reader itself, or of several the one that knows the language of the question and of the passages."""
+    if isinstance(reader, Reader):
+        return reader
+    return reader.choose(question, [hit.passage.metadata.get("language", "") for hit in hits])
+
+
+def _reranked(reader: Reader, question: str, hits: Sequence[Hit]) -> tuple[Sequence[Hit], str]:
+    """The hits in the reader's order, or as they are with a note why."""
+    if reader.knows_script(question):
+        return rerank(reader, question, hits), ""
+    return hits, f"the reader ({reader.config.name}) knows English only: the order is that of the search"
+
+
+def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:
+    """The same hits in the reader's order; their score is the reader's."""
+    passages = [(hit.passage.title, hit.passage.text) for hit in hits]
+    order = rerank_order(reader, question, passages)
+    return [replace(hits[place], rank=rank, score=score) for rank, (place, score) in enumerate(order, 1)]
+
+
+def rerank_order(reader: Reader, question: str, passages: Sequence[tuple[str, str]]) -> list[tuple[int, float]]:
+    """The positions of (title, text) pairs with their scores, best first: a cross-encoder's order.
+
+    A passage in a script that the reader does not know is not scored: what the reader says of it means nothing. Such
+    passages come last, in the order they had.
+    """
+    known = [place for place, (_, text) in enumerate(passages) if reader.knows_script(text)]
+    scores = [UNSCORED] * len(passages)
+    for place, windows in zip(known, reader.read(question, [passages[place] for place in known]), strict=True):
+        scores[place] = selection(passages[place][1], windows, reader.config)
+    order = sorted(range(len(passages)), key=lambda place: -scores[place])
+    return [(place, scores[place]) for place in order]

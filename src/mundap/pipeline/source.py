@@ -1,0 +1,37 @@
+"""Where in a file an answer stands, for people who want to look. It was noted when the file was read."""
+
+import re
+
+from mundap.index.index import Index
+from mundap.records import Answer
+
+_WITH_LINES = ("text", "markdown", "code", "html", "rst", "asciidoc", "man", "latex")
+"""Types of documents whose blocks keep the line breaks of the file, as far as they mean anything there."""
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def line_of(index: Index, answer: Answer) -> int | None:
+    """The line of the source file, from 1; None where a file has no lines (PDF, DOCX) or they were not noted."""
+    passage = answer.hit.passage
+    block = passage.block_at(answer.start)
+    if block is None or not block.line:
+        return None
+    if passage.metadata.get("type") not in _WITH_LINES:  # such as a row, all of which stands on one line
+        return block.line
+    text, offset = passage.text, passage.start
+    if block.start < offset:
+        document = index.document(passage.document)
+        if document is None:
+            return block.line
+        text, offset = document.text, 0
+    between = text[block.start - offset : answer.start - offset]
+    return block.line + len(_LINE_END.findall(between))
+
+
+def place_of(index: Index, answer: Answer) -> str:
+    """A file and the place in it, as people write them: `handbook.pdf, page 212`, or `notes.md:40`."""
+    passage = answer.hit.passage
+    place = passage.place(answer.start)
+    if place.startswith("line "):
+        return f"{passage.source}:{line_of(index, answer)}"
+    return f"{passage.source}, {place}" if place else passage.source

@@ -1,0 +1,99 @@
+"""The reader at run time: question and passages into scores for every token and every passage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from mundap.models import folder as folders
+from mundap.models.session import Workers, open_tokenizer
+from mundap.reader.inputs import Window, Windows
+from mundap.text.scripts import is_foreign
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A window with its logits.
+
+    Attributes:
+        window: The tokens.
+        starts: One a token: does the answer start there?
+        ends: One a token: does it end there?
+        selection: One for the window: does the passage answer the question? None if the network has no such head.
+    """
+
+    window: Window
+    starts: np.ndarray
+    ends: np.ndarray
+    selection: float | None
+
+
+class Reader:
+    """A reader's folder, ready to read.
+
+    Args:
+        folder: Where the model is.
+        precision: `int8` or `fp32`; by default what the folder has, int8 first.
+        threads: How many passages are read at the same time.
+
+    Example:
+        >>> reader = Reader.from_pretrained()
+        >>> [windows] = reader.read("Who wrote it?", [("Middlemarch", "George Eliot wrote it.")])
+        >>> windows[0].selection > 0
+        True
+    """
+
+    def __init__(self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None) -> None:
+        self.folder = folder
+        self.config = folders.ReaderConfig.load(folder)
+        self._weights = folders.weights(folder, precision, "reader")
+        self._workers = Workers(threads, self.config.sha256)
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path = folders.READER, **options: Any) -> Self:
+        """Open the shipped reader, or a model folder by path."""
+        return cls(folders.find(name), **options)
+
+    def rank_by(self, ranking: Any = None, retrieval_weight: float | None = None) -> None:
+        """Compare spans of different passages in another way than the config says; None changes nothing."""
+        if ranking is not None:
+            self.config = replace(self.config, ranking=ranking)
+        if retrieval_weight is not None:
+            self.config = replace(self.config, retrieval_weight=retrieval_weight)
+
+    def knows_script(self, text: str) -> bool:
+        """Whether the reader was trained on the script that most of a text is in."""
+        return not is_foreign(text, self.config.scripts)
+
+    def read(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Scored]]:
+        """For each (title, text) its windows with their scores, which do not depend on the other passages."""
+        return self.read_batch([(question, passages)])[0]
+
+    def read_batch(self, asked: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> list[list[list[Scored]]]:
+        """The same for several questions with their passages, so that all cores are busy where each has only one."""
+        rows = [self._windows.of(question, passages) for question, passages in asked]
+        every = [window for row in rows for windows in row for window in windows]
+        outputs = self._workers.run_each(self._weights, [_arrays(window) for window in every])
+        scored = iter([_scored(window, *logits) for window, logits in zip(every, outputs, strict=True)])
+        return [[list(islice(scored, len(windows))) for windows in row] for row in rows]
+
+    @cached_property
+    def _windows(self) -> Windows:
+        return Windows(open_tokenizer(self.folder / "tokenizer.json", self.config.sha256), self.config)
+
+
+def _arrays(window: Window) -> dict[str, np.ndarray]:
+    return {
+        "input_ids": np.array([window.ids], np.int64),
+        "token_type_ids": np.array([window.types], np.int64),
+    }
+
+
+def _scored(window: Window, starts: np.ndarray, ends: np.ndarray, selection: np.ndarray | None = None) -> Scored:
+    if selection is None:
+        return Scored(window, starts[0], ends[0], None)
+    return Scored(window, starts[0], ends[0], float(selection[0]))

@@ -1,0 +1,107 @@
+"""The reader's loss: which passage has the answer, where in it, and what a teacher says of both."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from mundap.reader.inputs import Window
+from mundap.training import losses
+from mundap.training.reader_data import Group
+from mundap.training.recipe import ReaderRecipe
+from mundap.training.teacher import TeacherOutput
+
+
+class ReaderLoss:
+    """The loss of some groups. Windows are numbered through all groups, in order.
+
+    Args:
+        groups: Questions with their passages.
+        recipe: Which losses, and their weights.
+        teacher: The teacher's output for every window, or nothing.
+        device: Where to compute.
+    """
+
+    def __init__(
+        self, groups: Sequence[Group], recipe: ReaderRecipe, teacher: Sequence[TeacherOutput] | None, device: Any
+    ) -> None:
+        self._groups = groups
+        self._recipe = recipe
+        self._teacher = teacher
+        self._device = device
+        self.windows = [window for group in groups for window in group.windows]
+        self._answers = [places for group in groups for places in group.spans]
+        self._no_answer_weights = self._weights()
+
+    def _weights(self) -> Any:
+        """The weight of the "no span" loss of every window: shared among a group's windows without the answer."""
+        weights = []
+        for group in self._groups:
+            without = sum(not spans for spans in group.spans)
+            for number, spans in enumerate(group.spans):
+                counts = not spans and number != group.target
+                weights.append(self._recipe.no_answer_span_weight / without if counts else 0.0)
+        return torch.tensor(weights, device=self._device)
+
+    def of(self, chunks: Sequence[Sequence[int]], outputs: Sequence[tuple[Any, ...]]) -> tuple[Any, list[int]]:
+        """The loss summed over the groups, and the rank of each positive in its group.
+
+        Args:
+            chunks: The numbers of the windows that were run together.
+            outputs: For each chunk the logits of starts and ends, and the selection scores.
+        """
+        selection: list[Any] = [None] * len(self.windows)
+        spans: list[Any] = [torch.zeros((), device=self._device)] * len(self.windows)
+        for numbers, (starts, ends, scores) in zip(chunks, outputs, strict=True):
+            for place, number in enumerate(numbers):
+                selection[number] = scores[place]
+            if not self._recipe.selection_only:
+                values = self._span_losses(numbers, starts, ends)
+                for place, number in enumerate(numbers):
+                    spans[number] = values[place]
+        total, ranks, first = torch.zeros((), device=self._device), [], 0
+        for group in self._groups:
+            last = first + len(group.windows)
+            scores = torch.stack(selection[first:last])
+            total = total + self._selection_loss(group, scores, first) + torch.stack(spans[first:last]).sum()
+            if group.target is not None:
+                ranks.append(1 + int((scores > scores[group.target]).sum()))
+            first = last
+        return total, ranks
+
+    def _span_losses(self, numbers: Sequence[int], starts: Any, ends: Any) -> Any:
+        """A value for each of some windows."""
+        lengths = torch.tensor([len(self.windows[number].ids) for number in numbers], device=self._device)
+        padding = torch.arange(starts.shape[1], device=self._device) >= lengths.unsqueeze(1)
+        starts, ends = starts.masked_fill(padding, -torch.inf), ends.masked_fill(padding, -torch.inf)
+        answers = [self._answers[number] for number in numbers]
+        weights = self._no_answer_weights[torch.tensor(numbers, device=self._device)]
+        values = losses.span_nll(starts, ends, answers, weights, self._recipe.span_loss == "hard_em")
+        if self._teacher is None:
+            return values
+        windows = [self.windows[number] for number in numbers]
+        taught = [self._teacher[number] for number in numbers]
+        distilled = _distilled(starts, windows, [one.starts for one in taught])
+        distilled = distilled + _distilled(ends, windows, [one.ends for one in taught])
+        has_answer = torch.tensor([bool(places) for places in answers], device=self._device)
+        share = self._recipe.teacher_weight
+        return (1 - share) * values + share * torch.where(has_answer, 1.0, weights) * distilled
+
+    def _selection_loss(self, group: Group, scores: Any, first: int) -> Any:
+        value = losses.selection_nll(scores, group.target)
+        if self._teacher is None:
+            return value
+        theirs = scores.new_tensor([one.selection for one in self._teacher[first : first + len(scores)]])
+        share = self._recipe.teacher_weight
+        return (1 - share) * value + share * losses.selection_distillation(scores, theirs)
+
+
+def _distilled(logits: Any, windows: Sequence[Window], shares: Sequence[np.ndarray]) -> Any:
+    """The cross-entropy of each row with the teacher's shares, over the tokens of the text and "no answer"."""
+    targets, outside = torch.zeros_like(logits), torch.ones_like(logits, dtype=torch.bool)
+    for number, (window, row) in enumerate(zip(windows, shares, strict=True)):
+        targets[number, : len(row)] = torch.from_numpy(row)
+        outside[number, 0] = False
+        outside[number, window.first : window.first + len(window.offsets)] = False
+    return losses.token_distillation(logits.masked_fill(outside, -torch.inf), targets)

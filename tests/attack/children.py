@@ -1,0 +1,129 @@
+"""Work in forked processes: quick to start, and free to be killed. The main process only forks and waits."""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+LIBRARY = "MUNDAP_ATTACKLIBRARY"
+
+
+@dataclass
+class Totals:
+    """What came of an attack.
+
+    Attributes:
+        tried: How often.
+        survived: How often the product did what it promises.
+        lost: Committed text was gone, or what was never committed was there.
+        wrong: Results were other than they should be, and nothing said so.
+        stuck: It could not go on afterwards, or took too long.
+        notes: The first few failures in words.
+    """
+
+    tried: int = 0
+    survived: int = 0
+    lost: int = 0
+    wrong: int = 0
+    stuck: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def judge(self, verdict: str, note: str) -> None:
+        """Count one attempt: `survived`, `lost`, `wrong` or `stuck`."""
+        self.tried += 1
+        setattr(self, verdict, getattr(self, verdict) + 1)
+        if verdict != "survived" and len(self.notes) < 20:
+            self.notes.append(f"{verdict}: {note}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def preloaded(work: Path) -> None:
+    """Start this program again with the library that kills, unless it is there."""
+    if os.environ.get(LIBRARY):
+        return
+    library = work / "killer.so"
+    source = Path(__file__).with_name("killer.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(library), LIBRARY: str(library)}
+    os.execve(sys.executable, [sys.executable, "-m", "tests.attack.run", *sys.argv[1:]], environment)
+
+
+def arm(folder: Path, at: int) -> None:
+    """End this process at the n-th change of a file under the folder; 0 only counts."""
+    _killer().killer_arm(str(folder).encode(), ctypes.c_long(at))
+
+
+def counted() -> int:
+    """How many changes there have been."""
+    return int(_killer().killer_count())
+
+
+def _killer() -> Any:
+    return ctypes.CDLL(os.environ[LIBRARY])
+
+
+def child(work: Callable[[], Any], seconds: float = 300.0) -> tuple[int, Any]:
+    """Do something in a forked process; its exit code (negative: the signal) and what it returned.
+
+    An exception is an exit code of 70 and its text.
+    """
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        os.close(reading)
+        code, value = 0, None
+        try:
+            value = work()
+        except BaseException as error:  # whatever it is, it is told
+            code, value = 70, f"{type(error).__name__}: {error}"
+        with contextlib.suppress(BaseException), os.fdopen(writing, "w") as pipe:
+            json.dump(value, pipe)
+        os._exit(code)
+    os.close(writing)
+    signal.alarm(0)
+    said = _read(reading, process, seconds)
+    _, status = os.waitpid(process, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code, json.loads(said) if said else None
+
+
+def _read(pipe: int, process: int, seconds: float) -> bytes:
+    """All that a child says; one that takes too long is killed."""
+    import select
+
+    said, until = b"", time.monotonic() + seconds
+    while True:
+        ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            os.kill(process, signal.SIGKILL)
+            break
+        part = os.read(pipe, 1 << 16)
+        if not part:
+            break
+        said += part
+    os.close(pipe)
+    return said
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the panic messages of libraries that meet a damaged file."""
+    saved = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nothing)

@@ -1,0 +1,72 @@
+"""Kill -9 at every change of a file, of every change of an index: nothing is lost, doubled or stuck."""
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mundap.index.verify import verify
+from tests.attack.children import Totals, arm, child, counted
+from tests.attack.product import copied, same, state, verbs
+
+
+def attack(work: Path, most: int | None, chance: random.Random) -> dict[str, Totals]:
+    """Kill each verb at every moment, or at so many of them, evenly spread."""
+    shutil.copytree(work / "docs", work / "changed")
+    (work / "changed" / "2.txt").write_text("the mountain has changed")
+    (work / "changed" / "4.txt").unlink()
+    return {f"kill {verb}": _verb(work, verb, most, chance) for verb in verbs(work)}
+
+
+def _verb(work: Path, verb: str, most: int | None, chance: random.Random) -> Totals:
+    totals = Totals()
+    base = work / ("nothing" if verb == "index" else "base")
+    out = work / "attacked"
+
+    def whole(at: int) -> Any:
+        arm(out, at)
+        verbs(work)[verb](out)
+        return counted()
+
+    _, before = child(lambda: state(copied(base, out)))
+    code, moments = child(lambda: whole(0))
+    if code:
+        totals.judge("stuck", f"{verb} fails without a kill: {moments}")
+        return totals
+    _, after = child(lambda: state(out))
+    for at in _moments(moments, most, chance):
+        copied(base, out)
+        code, said = child(lambda at=at: whole(at))
+        if code == 70:
+            totals.judge("stuck", f"{verb} at {at}: {said}")
+            continue
+        totals.judge(*_verdict(out, verb, at, before, after, work))
+    return totals
+
+
+def _moments(moments: int, most: int | None, chance: random.Random) -> list[int]:
+    if most is None or moments <= most:
+        return list(range(1, moments + 1))
+    step = moments / most
+    return sorted({int(step * n + chance.random() * step) + 1 for n in range(most)} | {moments})
+
+
+def _verdict(out: Path, verb: str, at: int, before: Any, after: Any, work: Path) -> tuple[str, str]:
+    """What a kill left behind, and whether the same command goes on."""
+    where = f"{verb} killed at {at}"
+    code, now = child(lambda: state(out))
+    if code:
+        return "lost", f"{where}: cannot be opened: {now}"
+    if not same(now, before) and not same(now, after):
+        return "wrong", f"{where}: neither the state before nor the one after"
+    if now is not None:
+        code, problems = child(lambda: verify(out))
+        if code or problems:
+            return "lost", f"{where}: {problems}"
+    code, said = child(lambda: verbs(work)[verb](out) and None)
+    if code:
+        return "stuck", f"{where}: the same command again: {said}"
+    code, end = child(lambda: (state(out), verify(out)))
+    if code or end[1] or end[0]["held"] != after["held"]:
+        return "lost", f"{where}: after the same command again: {end}"
+    return "survived", ""

@@ -1,0 +1,104 @@
+"""Nonsense for every parser: what comes out is documents, a reason or an error of ours, and nothing else.
+
+`MUNDAP_FUZZ=5000` tries that many inputs a parser; without it, a few.
+"""
+
+import contextlib
+import json
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mundap.documents import FORMATS, SourceFile, read
+from mundap.errors import MundapError
+from mundap.index.manifest import Manifest, _digest
+from mundap.models.folder import EncoderConfig, ReaderConfig
+from mundap.records import Document, Skipped
+
+TRIES = int(os.environ.get("MUNDAP_FUZZ", "30"))
+FUZZ = settings(
+    max_examples=TRIES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+# Pieces that mean something to one parser or another, strung together with noise.
+PIECES = st.sampled_from(
+    [b"---\n", b"title: x\n", b"<<: *a\n", b"&a [", b"# ", b"```\n", b"| a | b |\n|--|--|\n", b"<p>", b"<script>", b"</",
+     b"<!--", b"&#x110000;", b"<![CDATA[", b"%PDF-1.7\n", b"1 0 obj\n<<", b">>stream\n", b"xref\n", b"trailer\n", b"PK\x03\x04",
+     b'{"_id": "1", "text": "a"}\n', b'{"text": ', b"[", b"{", b'"', b"\\u", b"\\ud800", b"1e999", b"NaN", b"\t", b"id\ttext\ttitle\n",
+     b"<mediawiki>", b"<page><title>x</title><text>", b"{{a|b", b"}}", b"[[File:x|", b"]]", b"{|\n|-\n", b"\xff\xfe", b"\xef\xbb\xbf",
+     b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"\0", b"\r", b"\xc3\x28", "한".encode()]
+)  # fmt: skip
+BYTES = st.lists(PIECES | st.binary(max_size=12), max_size=30).map(b"".join)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+@given(data=BYTES)
+@FUZZ
+def test_any_bytes_are_documents_or_a_reason(form, data, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    for found in read(SourceFile(path, "file", "file"), form):
+        assert isinstance(found, Document | Skipped)
+        if isinstance(found, Document):
+            found.text.encode()
+            json.dumps(dict(found.metadata))
+
+
+@given(data=BYTES)
+@FUZZ
+def test_any_file_is_told_apart_and_read(data, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    list(read(SourceFile(path, "file", "file")))
+
+
+@given(data=BYTES)
+@FUZZ
+def test_questions_and_runs_of_nonsense(data, tmp_path):
+    from mundap.datasets import queries, runs
+
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    for reader in (lambda: list(queries.read(path)), lambda: list(runs.read_run(path))):
+        with contextlib.suppress(MundapError):
+            reader()
+
+
+@given(changes=st.dictionaries(st.sampled_from(["settings", "lexical", "segments", "deleted", "dense", "generation",
+                                                "next_number", "job", "tool", "new"]), JSON, min_size=1, max_size=3))  # fmt: skip
+@FUZZ
+def test_a_manifest_with_any_values(changes, tmp_path):
+    body = {
+        "settings": {},
+        "lexical": {"folder": "lexical-000000", "files": []},
+        "generation": 1,
+        "segments": [],
+        **changes,
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 2, "sha256": _digest(body), **body}))
+    with contextlib.suppress(MundapError):
+        Manifest.load(tmp_path)
+
+
+@given(data=st.binary(max_size=200))
+@FUZZ
+def test_a_manifest_of_any_bytes(data, tmp_path):
+    (tmp_path / "manifest.json").write_bytes(data)
+    with pytest.raises(MundapError):
+        Manifest.load(tmp_path)
+
+
+@given(facts=st.dictionaries(st.sampled_from(["name", "dimension", "max_length", "title", "sha256", "fusion_weight",
+                                              "kind", "confidence", "threshold", "x"]), JSON))  # fmt: skip
+@FUZZ
+def test_a_model_config_of_any_values(facts, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    for kind in (EncoderConfig, ReaderConfig):
+        with contextlib.suppress(MundapError):
+            kind.load(tmp_path)

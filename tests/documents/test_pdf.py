@@ -1,0 +1,94 @@
+"""PDFs as LaTeX, Sphinx and Office write them, in small: pages, running heads, hyphens, ligatures, columns."""
+
+import io
+from pathlib import Path
+
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from mundap.documents import SourceFile, read
+
+
+def pdf(*pages) -> bytes:
+    """Pages of (x, y, size, text)."""
+    writer = PdfWriter()
+    parts = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica", "/Encoding": "/WinAnsiEncoding"}
+    font = writer._add_object(DictionaryObject({NameObject(key): NameObject(value) for key, value in parts.items()}))
+    for lines in pages:
+        page = writer.add_blank_page(600, 800)
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        stream = DecodedStreamObject()
+        shown = [f"BT /F1 {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, text in lines]
+        stream.set_data("\n".join(shown).encode("cp1252"))
+        page[NameObject("/Contents")] = writer._add_object(stream)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def one(tmp_path: Path, data: bytes):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(data)
+    (found,) = read(SourceFile(path, "a.pdf", "a.pdf"))
+    return found
+
+
+def blocks(document):
+    return [(one.kind, one.page, document.text[one.start : one.end]) for one in document.blocks]
+
+
+def test_lines_become_paragraphs_with_their_page_and_running_heads_go(tmp_path):
+    pages = [
+        [
+            (50, 780, 10, f"Harbour handbook   Chapter {number}"),
+            (50, 700, 12, "The quay is long and the water before it is deep enough for"),
+            (50, 686, 12, f"ships of number {number}."),
+            (290, 20, 10, str(number + 10)),
+        ]
+        for number in range(1, 6)
+    ]
+    document = one(tmp_path, pdf(*pages))
+    words = "The quay is long and the water before it is deep enough for ships of number"
+    assert blocks(document) == [("text", number, f"{words} {number}.") for number in range(1, 6)]
+
+
+def test_a_word_over_the_end_of_a_line_is_one_word(tmp_path):
+    lines = [
+        (50, 700, 12, "The maintainer of the harbour is a well-known man of the main-"),
+        (50, 686, 12, "tenance department, and he is well-"),
+        (50, 672, 12, "known for it in the whole town and in the villages around it."),
+    ]
+    text = one(tmp_path, pdf(lines)).text
+    assert "of the maintenance department" in text
+    assert "is well-known for it" in text
+
+
+def test_larger_letters_are_headings_and_make_sections(tmp_path):
+    lines = [
+        (50, 740, 20, "Costs"),
+        (50, 700, 12, "The new quay costs twelve million and will be ready in spring."),
+        (50, 686, 12, "Nobody knows who pays."),
+    ]
+    document = one(tmp_path, pdf(lines))
+    assert [(found.kind, found.section) for found in document.blocks] == [("heading", "Costs"), ("text", "Costs")]
+
+
+def test_two_columns_that_are_written_row_by_row(tmp_path):
+    lines = []
+    for number in range(8):
+        lines.append((50, 700 - 14 * number, 10, f"left column line {number} goes"))
+        lines.append((320, 700 - 14 * number, 10, f"right column line {number} goes"))
+    text = " ".join(one(tmp_path, pdf(lines)).text.split())
+    assert text.index("left column line 7") < text.index("right column line 0")
+
+
+@pytest.mark.parametrize("pages", [[[]], [[], []]])
+def test_a_pdf_without_text_says_so(tmp_path, pages):
+    assert "no text in this PDF" in one(tmp_path, pdf(*pages)).reason
+
+
+def test_a_truncated_pdf_has_a_reason(tmp_path):
+    data = pdf([(50, 700, 12, "words")])
+    assert "not a readable PDF" in one(tmp_path, b"%PDF-1.4\n" + data[-40:]).reason

@@ -1,0 +1,94 @@
+"""Runs a command beside a real Milvus server of the PyPI package `milvus`, in a network of its own.
+
+    python tests/engines/milvus_server.py COMMAND…
+
+The server listens on all interfaces whatever it is told, so it is started where there is no interface but the loopback.
+That takes root and `unshare`; where these are missing the reason is printed and nothing is run.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from importlib.util import find_spec
+
+PORT = 19530
+INSIDE = "MUNDAP_INSIDE_NETWORK"
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+
+
+def main() -> int:
+    reason = missing()
+    if reason:
+        print(f"Milvus server: skipped, {reason}")  # noqa: T201
+        return 0
+    if not os.environ.get(INSIDE):
+        return subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"}).returncode
+    raise_loopback()
+    folder = tempfile.mkdtemp(prefix="mundap-milvus-")
+    server = os.path.join(os.path.dirname(sys.executable), "milvus-server")
+    with open(os.path.join(folder, "log"), "wb") as log:
+        process = subprocess.Popen([server, "--data", folder, "--proxy-port", str(PORT)], stdout=log, stderr=log)
+        try:
+            wait_until_ready(process)
+            environment = {**os.environ, "MUNDAP_TEST_MILVUS": f"milvus://127.0.0.1:{PORT}"}
+            return subprocess.run(sys.argv[1:], env=environment).returncode
+        finally:
+            stop(process, folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def missing() -> str:
+    if sys.platform != "linux" or not shutil.which("unshare"):
+        return "there is no `unshare` here"
+    if not find_spec("milvus"):
+        return "the package is not installed: pip install --no-deps milvus==2.3.5"
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
+        return "a network of its own takes root"
+    return ""
+
+
+def raise_loopback() -> None:
+    """`ip link set lo up`, where there may be no `ip`."""
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        request = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack("16sh14x", fcntl.ioctl(handle, SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
+
+
+def wait_until_ready(process: subprocess.Popen, seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:9091/healthz", timeout=5) as answer:
+                if b"OK" in answer.read():
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        time.sleep(0.5)
+    raise SystemExit("the Milvus server does not start")
+
+
+def stop(process: subprocess.Popen, folder: str) -> None:
+    """The wrapper ends its child on SIGINT; the child is waited for, since it writes into the folder."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(90)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and subprocess.run(["pgrep", "-f", folder], capture_output=True).returncode == 0:
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The commands on an index in an engine, as processes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("milvus_lite", reason="pip install 'mundap[milvus]'")
+
+
+def mundap(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "mundap", *map(str, words)], capture_output=True, text=True, timeout=300
+    )
+
+
+def test_from_files_to_hits_and_back(corpus, tmp_path, tiny_model):
+    place = f"milvus+lite://{tmp_path}/i.db"
+    made = mundap("index", corpus, "-o", place, "--model", tiny_model)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith(f"{place}: 8 documents, 10 passages")
+    found = json.loads(mundap("search", "-i", place, "--json", "-k", 2, "river").stdout)
+    assert found["mode"] == "hybrid" and len(found["hits"]) == 2
+    assert json.loads(mundap("delete", "-i", place, "--json", "two.md").stdout)["passages"] == 9
+    assert "bm25, dense, hybrid" in mundap("info", "-i", place).stdout
+    for verb in ("compact", "verify"):
+        refused = mundap(verb, "-i", place)
+        assert refused.returncode == 2 and "works on an index in a folder, not on an engine" in refused.stderr
+
+
+def test_shards_by_hand(corpus, tmp_path, tiny_model):
+    for shard in ("1/2", "2/2"):
+        done = mundap("encode", corpus, "--shard", shard, "-o", tmp_path / "v", "--model", tiny_model)
+        assert done.returncode == 0, done.stderr
+    made = mundap("index", corpus, "--vectors", tmp_path / "v", "-o", tmp_path / "i", "--model", tiny_model)
+    assert made.returncode == 0 and "10 passages" in made.stdout, made.stderr
+    wrong = mundap("encode", corpus, "--shard", "two", "-o", tmp_path / "v")
+    assert wrong.returncode == 2 and "write it as 3/64" in wrong.stderr
+
+
+def test_plan():
+    shown = mundap("plan", "--passages", "100M")
+    assert shown.returncode == 0 and "100,000,000 passages" in shown.stdout and "In Milvus" in shown.stdout
+    assert mundap("plan", "--passages", "lots").returncode == 2

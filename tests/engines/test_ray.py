@@ -1,0 +1,92 @@
+"""Encoding over a real Ray cluster of two local nodes. `make test-ray`."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mundap.engines import build, cluster, open_index
+from mundap.errors import MundapError
+from mundap.index.build import Options
+from tests.engines.test_vectors import same
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("MUNDAP_TEST_RAY"), reason="starts a Ray cluster: `make test-ray` runs it"
+)
+OBJECTS = 80 << 20
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """120 files of one passage each, and one of 400 rows."""
+    folder = tmp_path_factory.mktemp("many") / "docs"
+    folder.mkdir()
+    for number in range(120):
+        (folder / f"{number:03d}.txt").write_text(f"The river number{number} runs to the city of the king.")
+    rows = [f'{{"_id": "r{number}", "text": "music row{number}"}}\n' for number in range(400)]
+    (folder / "rows.jsonl").write_text("".join(rows))
+    return folder
+
+
+def processes_below(parent):
+    """A process and all that it started."""
+    below = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
+                below.setdefault(int(fields[1]), []).append(int(entry))
+    found = [parent]
+    for one in found:
+        found += below.get(one, [])
+    return found
+
+
+def test_a_node_killed_in_the_middle(many, tmp_path, tiny_model):
+    import ray
+    from ray.cluster_utils import Cluster
+
+    options = Options(model=str(tiny_model))
+    build.build([many], str(tmp_path / "plain"), options)
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": OBJECTS})
+    try:
+        doomed = made.add_node(num_cpus=1, object_store_memory=OBJECTS)
+        shards = cluster.beside(tmp_path / "i")
+        failures, reports = [], []
+
+        def run():
+            try:
+                reports.append(build.build_on_cluster([many], str(tmp_path / "i"), options, made.address))
+            except BaseException as error:
+                failures.append(error)
+
+        job = threading.Thread(target=run)
+        job.start()
+        deadline = time.monotonic() + 300
+        while not list(shards.glob("*.json")) and time.monotonic() < deadline and job.is_alive():
+            time.sleep(0.02)
+        raylet = doomed.all_processes["raylet"][0].process.pid
+        for process in processes_below(raylet):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        before = len(list(shards.glob("*.json")))
+        job.join(400)
+        assert not job.is_alive() and not failures, failures
+        assert before < 8, "the job was over before the node was killed"
+        assert reports[0].passages == 520
+        assert same(open_index(tmp_path / "i"), open_index(tmp_path / "plain"))
+        assert not shards.exists()
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+def test_what_goes_wrong_there_is_said_here(tmp_path, tiny_model):
+    with pytest.raises(MundapError, match="no such file"):
+        build.build_on_cluster([tmp_path / "nope"], str(tmp_path / "i"), Options(model=str(tiny_model)), "local")
+    with pytest.raises(MundapError, match="no Ray cluster at"):
+        build.build_on_cluster([tmp_path], str(tmp_path / "i"), Options(model=str(tiny_model)), "127.0.0.1:1")

@@ -1,0 +1,100 @@
+"""Readers see exactly the committed state, whatever a writer is doing or was doing when it died."""
+
+import shutil
+
+import pytest
+
+from mundap import Index
+from mundap.documents import SourceFile
+from mundap.index.build import Options, add, build, compact, delete
+from mundap.index.ingest import Ingest
+from mundap.index.verify import verify
+from mundap.index.writer import Writer
+
+PLAIN = Options(model="none")
+
+
+@pytest.fixture
+def docs(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for n in range(20):
+        (folder / f"{n:02d}.txt").write_text(f"river {n} " + "the music of the moon " * n)
+    return folder
+
+
+def ranking(out):
+    return [(hit.passage.id, hit.score) for hit in Index(out).search("river music 7", 50, "bm25")]
+
+
+def test_unfinished_work_does_not_change_a_score(docs, tmp_path):
+    out = tmp_path / "i"
+    build([docs], out, PLAIN)
+    before = ranking(out)
+    more = tmp_path / "more.txt"
+    more.write_text("river music " * 500)
+    with Writer(out) as writer:
+        Ingest(writer, None, lambda _: None).run([SourceFile(more, "more.txt", "more.txt")])
+        assert ranking(out) == before
+        writer.checkpoint()  # on the disk, and not committed
+        assert ranking(out) == before
+    assert ranking(out) == before  # as after a kill: nobody cleaned up
+    assert verify(out) == []
+    add([more], out)
+    assert ranking(out) != before
+
+
+def test_deletions_do_not_change_a_score_before_they_are_committed(docs, tmp_path):
+    out = tmp_path / "i"
+    build([docs], out, PLAIN)
+    old = Index(out)
+    before = [(hit.passage.id, hit.score) for hit in old.search("river music 7", 50)]
+    delete(out, ["03.txt", "04.txt"])
+    compact(out)
+    assert [(hit.passage.id, hit.score) for hit in old.search("river music 7", 50)] == before
+    assert len(ranking(out)) == 18
+
+
+def orphan(out, tmp_path):
+    """The file that tantivy writes first when a document is deleted."""
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    before = {path.name for path in copy.glob("lexical-*/*")}
+    delete(copy, ["03.txt"])
+    (found,) = (path for path in copy.glob("lexical-*/*.del") if path.name not in before)
+    return found
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_file_left_by_a_killed_writer_stops_no_later_one(docs, tmp_path, whole):
+    out = tmp_path / "i"
+    build([docs], out, PLAIN)
+    left = orphan(out, tmp_path)
+    (folder,) = out.glob("lexical-*")
+    (folder / left.name).write_bytes(left.read_bytes()[: None if whole else 5])
+    assert verify(out) == []
+    delete(out, ["03.txt"])
+    add([docs], out)
+    compact(out)
+    assert verify(out) == []
+    assert len(ranking(out)) == 20
+
+
+def test_a_file_left_in_unfinished_work_stops_no_resumed_build(docs, tmp_path):
+    out = tmp_path / "i"
+    build([docs], out, PLAIN)
+    left = orphan(out, tmp_path)
+    (docs / "03.txt").write_text("the river has changed")
+    job = {"verb": "index", "paths": [str(docs)], "ignore": [], "links": False, "form": None, "fresh": False}
+    with Writer(out, job=job) as writer:
+        reader = Ingest(writer, None, lambda _: None)
+        changed = SourceFile(docs / "03.txt", "03.txt", "docs/03.txt")
+        reader.look([changed])
+        reader.run([changed])
+        writer.checkpoint()
+    for folder in out.glob("lexical-*"):
+        (folder / left.name).write_bytes(b"half")
+    report = build([docs], out)
+    assert report.resumed
+    assert verify(out) == []
+    assert len(ranking(out)) == 20

@@ -1,0 +1,148 @@
+"""Requests that try to be what they are not, and a server whose process is ended under it."""
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import zipfile
+
+import pytest
+
+from mundap import Index
+from mundap.serving.guard import _name
+from tests.serving.conftest import until
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "a.txt").write_text("The king of the river was a villain.")
+    Index.build([folder / "a.txt"], folder / "i", model="none")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder, start):
+    limits = {"rate": 0, "upload_seconds": 1.0, "uploads": 2}
+    return start({"main": folder / "i"}, writable=True, proxy="127.0.0.1", names=["docs.example"], limits=limits)
+
+
+def raw(server, data, seconds=20):
+    """Send bytes as they are; all that comes back until the server closes."""
+    with socket.create_connection(("127.0.0.1", server.port), seconds) as connection:
+        connection.sendall(data)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    return received
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("localhost", "localhost"),
+        ("127.0.0.1:8000", "127.0.0.1"),
+        ("[::1]:80", "[::1]"),
+        ("[::1]", "[::1]"),
+        ("[::1].evil.com", ""),
+        ("[::1]evil.com:80", ""),
+        ("localhost:80:80", ""),
+        ("localhost:evil.com", ""),
+        ("evil.com", "evil.com"),
+        ("", ""),
+    ],
+)
+def test_the_name_of_a_host(host, name):
+    assert _name(host) == name
+
+
+@pytest.mark.parametrize("host", ["evil.com", "[::1].evil.com", "localhost:80@evil.com"])
+def test_a_proxy_does_not_let_other_names_in(server, host):
+    headers = {"host": host, "origin": f"http://{host}"}
+    answer = server.post("/v1/documents", {"documents": [{"id": "x", "text": "evil"}]}, headers=headers)
+    assert answer.status_code == 421
+    assert server.get("/v1/indexes", headers={"host": "docs.example"}).status_code == 200
+    assert 'mundap_refused_total{reason="host"}' in server.get("/metrics").text
+    assert any('"refused": "host"' in line for line in server.log)
+
+
+def test_two_hosts_are_refused(server):
+    said = raw(server, b"GET /v1/indexes HTTP/1.1\r\nHost: localhost\r\nHost: evil.com\r\nConnection: close\r\n\r\n")
+    assert said.startswith(b"HTTP/1.1 400")
+
+
+def test_a_large_head_in_one_piece_is_refused(server):
+    head = b"GET /v1/indexes HTTP/1.1\r\nHost: localhost\r\nX-A: " + b"a" * 40_000 + b"\r\n\r\n"
+    assert raw(server, head).startswith(b"HTTP/1.1 431")
+    many = b"".join(b"X-%d: %s\r\n" % (n, b"b" * 50) for n in range(700))
+    assert raw(server, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n").startswith(b"HTTP/1.1 431")
+    assert server.get("/healthz").status_code == 200
+
+
+def test_trailers_take_the_place_of_no_header(server):
+    body = json.dumps({"question": "river"}).encode()
+    sent = (
+        b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\nTrailer: Content-Type\r\n\r\n"
+        + b"%x\r\n%s\r\n0\r\nContent-Type: text/plain\r\nHost: evil.com\r\n\r\n"
+        % (len(body), body)
+    )
+    assert raw(server, sent).startswith(b"HTTP/1.1 200")
+
+
+def test_a_broken_archive_is_skipped_and_no_failure_of_the_server(server):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("word/document.xml", "<x/>" * 1000)
+    data = bytearray(packed.getvalue())
+    where = data.rindex(b"PK\x01\x02")
+    data[where : where + 4] = b"PK\xff\xff"
+    answer = server.client.post("/v1/documents", files=[("files", ("a.docx", bytes(data)))])
+    assert answer.status_code == 200
+    report = json.loads(answer.text.splitlines()[-1])
+    assert report["skipped_count"] == 1
+
+
+def test_a_body_that_comes_in_drops_is_ended_soon(server):
+    with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
+        connection.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: 1000000\r\n\r\n{")  # fmt: skip
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408")
+
+
+def test_a_server_that_crashes_is_started_again(folder, start):
+    server = start({"main": folder / "i"})
+    (child,) = subprocess.run(
+        ["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True, check=True
+    ).stdout.split()
+    os.kill(int(child), signal.SIGBUS)
+    server.client.close()
+    until(lambda: any("server crashed" in line for line in server.log))
+    from tests.serving.conftest import httpx2
+
+    assert httpx2.get(f"{server.address}/healthz", timeout=60).status_code == 200
+    assert server.stop() == 0
+
+
+def test_after_a_crash_a_damaged_index_is_waited_for(folder, start, tmp_path):
+    import shutil
+
+    from tests.serving.conftest import httpx2
+
+    shutil.copytree(folder / "i", tmp_path / "i")
+    victim = next((tmp_path / "i").glob("segments/*/strings.bin"))
+    server = start({"main": tmp_path / "i"})
+    data = victim.read_bytes()
+    os.truncate(victim, 0)
+    (child,) = subprocess.run(
+        ["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True, check=True
+    ).stdout.split()
+    os.kill(int(child), signal.SIGBUS)
+    until(lambda: any("server crashed" in line for line in server.log))
+    answer = httpx2.post(f"{server.address}/v1/search", json={"question": "river"}, timeout=60)
+    assert answer.status_code == 503
+    victim.write_bytes(data)
+    until(lambda: httpx2.post(f"{server.address}/v1/search", json={"question": "river"}).status_code == 200, 60)
+    assert server.stop() == 0

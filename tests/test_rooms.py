@@ -1,0 +1,89 @@
+"""Two rules of docs/architecture.md that an import contract cannot hold."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "mundap"
+WITH_TORCH = (
+    "encoder/network.py",
+    "encoder/checkpoints.py",
+    "encoder/layouts.py",
+    "encoder/export.py",
+    "encoder/imports.py",
+    "reader/network.py",
+    "reader/checkpoints.py",
+    "reader/export.py",
+    "models/weights.py",
+    "models/fp32.py",
+    "models/int8.py",
+    "training/",
+    "experiments/",
+)
+# Only cli/ and serving/ may name options. Add a room here when it no longer does.
+WITHOUT_FLAGS = (
+    "records.py",
+    "text/",
+    "datasets/",
+    "mining/",
+    "evaluation/",
+    "models/",
+    "encoder/",
+    "reader/",
+    "pipeline/",
+    "integrations/",
+)
+HEAVY = {"torch", "transformers", "onnx"}
+FLAG = re.compile(r"(?<![\w-])--[a-z]|(?<!\S)-[a-zA-Z](?= [A-Z])")
+
+
+@cache
+def modules():
+    files = sorted(SOURCE.rglob("*.py"))
+    return [(path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text("utf-8"))) for path in files]
+
+
+def imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").partition(".")[0]
+
+
+def messages(tree):
+    """Every string of a module but its docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    parents = [node for node in ast.walk(tree) if isinstance(node, documented)]
+    strings = [statement.value for node in parents for statement in node.body if isinstance(statement, ast.Expr)]
+    docstrings = {id(one) for one in strings}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def test_torch_is_imported_only_where_the_architecture_says():
+    found = {name for name, tree in modules() if HEAVY & set(imported(tree))}
+    assert {name for name in found if not name.startswith(WITH_TORCH)} == set()
+
+
+def test_a_library_message_names_no_option_of_the_command_line():
+    found = []
+    for name, tree in modules():
+        if name.startswith(WITHOUT_FLAGS):
+            texts = [(line, text) for line, text in messages(tree) if "pip install" not in text]  # options of pip
+            found += [f"{name}:{line}: {text}" for line, text in texts if FLAG.search(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["use --fresh", "give it with -i INDEX", "`--json`"])
+def test_an_option_is_seen(text):
+    assert FLAG.search(text)
+
+
+@pytest.mark.parametrize("text", ["a -- b", "well-known", "x --", "-1", "from - to"])
+def test_what_is_no_option(text):
+    assert not FLAG.search(text)
