@@ -2,7 +2,8 @@
 
     python recipes/multilingual/tune.py PREPARED -o OUT
 
-PREPARED is what recipes/reader/prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 260 of each other language, and
+PREPARED is what recipes/reader/prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 260 of each other
+language, and
 TyDi's English dev), `questions.jsonl` (held back: 288 Korean ones and up to 35 of each other language, for the
 confidence), `korean.jsonl` (all Korean ones that are held back) and `NAME.jsonl` of each language (up to 150, for the
 table by language).

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 _MOST_REASONS = 1000
 _PAGES = {"pptx": "slide", "odp": "slide", "notebook": "cell", "epub": "part", "subtitles": "minute"}
@@ -279,6 +279,11 @@ class Context:
     text: str = ""
     score: float = 0.0
     has_answer: bool | None = None
+
+    @classmethod
+    def of(cls, passage: Passage, score: float = 0.0) -> Self:
+        """A passage of an index, as a file has it."""
+        return cls(passage.id, passage.title, passage.text, score)
 
 
 @dataclass(frozen=True, slots=True)

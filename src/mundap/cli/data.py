@@ -351,7 +351,7 @@ def _texts(questions: str, index_path: str | None) -> "Texts":
 
     def passage(name: str) -> Context | None:
         found = index.passage(name)
-        return Context(found.id, found.title, found.text) if found else None
+        return Context.of(found) if found else None
 
     return Texts({question.id: question for question in asked}, passage)
 

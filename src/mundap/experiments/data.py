@@ -294,7 +294,7 @@ def _lines(path: Path) -> int:
 
 def as_contexts(passages: Iterable[Passage]) -> tuple[Context, ...]:
     """Passages as training examples have them."""
-    return tuple(Context(one.id, one.title, one.text) for one in passages)
+    return tuple(Context.of(one) for one in passages)
 
 
 def shallow_copy(base_model: Path, scale: Scale, out: Path) -> None:

@@ -172,7 +172,7 @@ class Ranking:
         found = []
         for row in orders:
             passages = [passage for name in row if (passage := self._index.passage(name))]
-            found.append([Context(one.id, one.title, one.text) for one in passages])
+            found.append([Context.of(one) for one in passages])
         return found
 
     def _text(self, name: str) -> str:

@@ -134,7 +134,7 @@ def make(
                 dropped(question, found)
                 continue
             kept.append(question)
-            positives.append(tuple(_as_context(passage) for passage in found))
+            positives.append(tuple(Context.of(passage) for passage in found))
         for question, right, (hard, others) in zip(kept, positives, miner.mine(kept, positives), strict=True):
             report.kept += 1
             report.from_gold += bool(question.gold)
@@ -215,7 +215,3 @@ def _positives(index: Index, batch: list[Question], rules: Rules) -> Iterator[li
         return best if isinstance(best, str) else [best]
 
     return map(one, range(len(batch)))
-
-
-def _as_context(passage: Passage) -> Context:
-    return Context(passage.id, passage.title, passage.text)

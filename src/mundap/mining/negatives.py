@@ -88,7 +88,7 @@ class Miner:
             if len(found) == count:
                 break
             if passage.id not in taken and rule.is_negative(passage.id, passage.text):
-                found.append(Context(passage.id, passage.title, passage.text, round(score, 4)))
+                found.append(Context.of(passage, round(score, 4)))
         return found
 
     def _ranked(self, texts: list[str], kind: str, count: int) -> Iterable[Ranked]:

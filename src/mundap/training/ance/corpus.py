@@ -74,7 +74,7 @@ class ShardedCorpus:
         """The passage with a number, or, for MaxP, the document whose first passage has it."""
         passage = self.corpus.passages_at(np.array([number], np.uint64))[0]
         if not self.by_document:
-            return Context(passage.id, passage.title, passage.text)
+            return Context.of(passage)
         place = self.corpus.find_document(passage.document)
         if place is None:
             return Context(passage.document, passage.title, passage.text)
