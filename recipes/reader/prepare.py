@@ -154,7 +154,7 @@ def cut(text: str, span: tuple[int, int], room: int, seed: str) -> str:
     """Whole sentences round the answer, as many as a passage has; a short paragraph stays whole."""
     if len(text) <= 1.3 * room:
         return text
-    chance = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)  # noqa: S311
     pieces = list(sentence_spans(text))
     inside = [n for n, (start, end) in enumerate(pieces) if start < span[1] and end > span[0]]
     if not inside:
@@ -163,7 +163,7 @@ def cut(text: str, span: tuple[int, int], room: int, seed: str) -> str:
     while pieces[last][1] - pieces[first][0] < room:
         left = pieces[first - 1] if first else None
         right = pieces[last + 1] if last + 1 < len(pieces) else None
-        if left and (not right or chance.random() < 0.5):
+        if left and (not right or rng.random() < 0.5):
             first -= 1
         elif right:
             last += 1
@@ -208,10 +208,10 @@ def write(sets: dict[str, list[Asked]], out: Path, bm25: bool = False, dev_only:
 
 def near(one: Asked, article: list[tuple[str, str]], texts: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Two passages without the answer that look most like the question: of its article, and of others."""
-    chance = random.Random(one.id)  # noqa: S311
+    rng = random.Random(one.id)  # noqa: S311
     found = []
     for pool, most in ((article, 6), (texts, 8)):
-        pool = chance.sample(pool, min(most, len(pool)))
+        pool = rng.sample(pool, min(most, len(pool)))
         wrong = [pair for pair in pool if pair[1] != one.text and not any(answer in pair[1] for answer in one.answers)]
         if wrong:
             found.append(max(wrong, key=lambda pair: likeness(one.question, pair[1])))

@@ -50,14 +50,14 @@ def compare(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Difference:
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
     if not len(difference):
         return Difference(0.0, 0.0, 0.0, 1.0, 0, 0)
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     values, counts = np.unique(difference, return_counts=True)
     if set(values) <= {-1.0, 0.0, 1.0}:
         p = _mcnemar(better, worse)
-        draws = chance.multinomial(len(difference), counts / len(difference), _DRAWS) @ values / len(difference)
+        draws = rng.multinomial(len(difference), counts / len(difference), _DRAWS) @ values / len(difference)
     else:
-        p = _randomisation(difference, chance)
-        draws = _bootstrap(difference, chance)
+        p = _randomisation(difference, rng)
+        draws = _bootstrap(difference, rng)
     low, high = np.quantile(draws, [0.025, 0.975])
     return Difference(float(difference.mean()), float(low), float(high), p, better, worse)
 
@@ -68,19 +68,19 @@ def _mcnemar(better: int, worse: int) -> float:
     return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
 
 
-def _randomisation(difference: np.ndarray, chance: np.random.Generator) -> float:
+def _randomisation(difference: np.ndarray, rng: np.random.Generator) -> float:
     apart = difference[difference != 0]
     seen = abs(apart.sum()) - 1e-12
     extreme = 0
     for size in _portions(len(apart)):
-        signs = chance.integers(0, 2, (size, len(apart)), np.int8) * 2 - 1
+        signs = rng.integers(0, 2, (size, len(apart)), np.int8) * 2 - 1
         extreme += int((np.abs(signs @ apart) >= seen).sum())
     return (extreme + 1) / (_DRAWS + 1)
 
 
-def _bootstrap(difference: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+def _bootstrap(difference: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     means = [
-        difference[chance.integers(0, len(difference), (size, len(difference)))].mean(axis=1)
+        difference[rng.integers(0, len(difference), (size, len(difference)))].mean(axis=1)
         for size in _portions(len(difference))
     ]
     return np.concatenate(means)
