@@ -59,7 +59,17 @@ def test_one_file_fits_every_group_that_has_enough_questions(tmp_path):
     assert by_language["w"].without.features[0] == by_language["누"].features[0]
     sure = facts.as_dict()["confidence"]
     assert (sure["answered"], sure["answered_though_removed"]) == (100.0, 0.0)
-    assert sure["threshold"] == sorted([kept.threshold, kept.groups["ko"].threshold])
+
+
+def test_answers_are_counted_by_the_threshold_of_their_language(tmp_path):
+    of_korean = FittedConfidence(CURVE, 0.5)
+    reader = make_reader(tmp_path / "r", confidence=CURVE, threshold=0.95, groups={"ko": of_korean})
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps([*kings(3), row("who?", "king", "music for a king", "the lord of a ring")]))
+    task = AnswersTask(str(path), run=str(path), reader=str(reader), cuts=(2,), removed=True)
+    sure = measure(task).as_dict()["confidence"]  # a king is sure by .88, a lord by .73
+    assert sure["threshold"] == [0.5, 0.95]
+    assert (sure["answered"], sure["answered_though_removed"]) == (75.0, 75.0)
 
 
 def test_a_group_with_few_questions_is_fitted_with_the_others(tmp_path):
