@@ -164,8 +164,11 @@ multilingual: .venv/ready-test
 	$(BIN)/mundap models export $(MANY)/runs/multilingual/model -o $(MANY)/reader-multilingual --precision int8 --license MIT
 	$(BIN)/python recipes/multilingual/tune.py $(MANY) -o $(MANY)/tune
 	$(BIN)/mundap index $(MANY)/tune/pool.jsonl -o $(MANY)/tune/index --model $(MANY)/retriever-multilingual
-	$(BIN)/mundap train confidence -i $(MANY)/tune/index -q $(MANY)/tune/questions.jsonl \
-	  --reader $(MANY)/reader-multilingual --ranking product --retrieval-weight 1.5
+	$(BIN)/mundap train confidence -i $(MANY)/tune/index -q $(MANY)/tune/confidence.jsonl \
+	  --reader $(MANY)/reader-multilingual --ranking product --retrieval-weight 1.5 --right close
+	for group in ko ja-zh rest; do \
+	  $(BIN)/mundap evaluate answers -i $(MANY)/tune/index -q $(MANY)/tune/check-$$group.jsonl \
+	    --reader $(MANY)/reader-multilingual -k 10 --removed --right close || exit 1; done
 
 ance-figures: .venv/ready-test
 	$(BIN)/mundap reproduce ance -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \

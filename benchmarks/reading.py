@@ -71,7 +71,7 @@ class ByHand:
             Scored(window, starts[n, : sizes[n]], ends[n, : sizes[n]], float(chosen[n]))
             for n, window in enumerate(windows)
         )
-        found = rank_answers(self._reader, hits, [list(islice(scored, len(row))) for row in rows])
+        found = rank_answers(self._reader, question, hits, [list(islice(scored, len(row))) for row in rows])
         return found[0] if found else None
 
 

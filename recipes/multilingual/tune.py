@@ -2,10 +2,10 @@
 
     python recipes/multilingual/tune.py PREPARED -o OUT
 
-PREPARED is what recipes/reader/prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 260 of each other
-language, and
-TyDi's English dev), `questions.jsonl` (held back: 288 Korean ones and up to 35 of each other language, for the
-confidence), `korean.jsonl` (all Korean ones that are held back) and `NAME.jsonl` of each language (up to 150, for the
+PREPARED is what recipes/reader/prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 700 Japanese and 700
+Chinese ones, up to 260 of each other language, and TyDi's English dev), `confidence.jsonl` (held back, to fit the confidence on: some
+170 questions of each group of languages), `check-GROUP.jsonl` (some 80 more of each group, of other articles, to check
+it), `korean.jsonl` (all Korean questions that are held back) and `NAME.jsonl` of each language (up to 150, for the
 table by language).
 """
 
@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import sys
+import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "reader"))
@@ -20,6 +21,14 @@ from prepare import MULTI
 
 KOREAN = ("ko", "ko_tydi")
 ENGLISH = "tydi_dev-dev"
+GROUPS = {
+    "ko": KOREAN,
+    "ja-zh": ("ja", "zh"),
+    "rest": tuple(name for name in MULTI if name[:2] not in ("ko", "ja", "zh")),
+}
+"""Languages whose confidence is fitted together, by the reader's name of the group."""
+
+FITTED, CHECKED = 170, 80  # questions of a group
 
 
 def main() -> None:
@@ -32,7 +41,7 @@ def main() -> None:
     multi, english = arguments.prepared / "multi", arguments.prepared / "en"
     pool: dict[tuple[str, str], str] = {}
     for name in MULTI:
-        most = None if name in KOREAN else 130
+        most = None if name in KOREAN else 350 if name in GROUPS["ja-zh"] else 130
         for part in ("", "-dev"):
             for passage in passages(multi / f"{name}{part}.jsonl", most):
                 pool[passage] = "ko" if name in KOREAN else name
@@ -43,17 +52,31 @@ def main() -> None:
         for number, ((title, text), language) in enumerate(pool.items())
     ]
     write(arguments.out / "pool.jsonl", rows)
-    some, korean = [], []
+    asked = {}
     for name in MULTI:
-        asked = [row for row in read(multi / f"{name}-dev.jsonl") if passage_of(row) in pool]
-        random.Random(1).shuffle(asked)  # noqa: S311
-        questions = [{key: row[key] for key in ("id", "question", "answers")} for row in asked]
-        some += questions[: 150 if name in KOREAN else 35]
-        if name in KOREAN:
-            korean += questions
-        write(arguments.out / f"{name}.jsonl", questions[:150])
-    write(arguments.out / "questions.jsonl", some)
-    write(arguments.out / "korean.jsonl", korean)
+        asked[name] = [row for row in read(multi / f"{name}-dev.jsonl") if passage_of(row) in pool]
+        random.Random(1).shuffle(asked[name])  # noqa: S311
+        write(arguments.out / f"{name}.jsonl", questions(asked[name][:150]))
+    write(arguments.out / "korean.jsonl", [row for name in KOREAN for row in questions(asked[name])])
+    fitted = []
+    for group, names in GROUPS.items():
+        to_fit, to_check = [], []
+        for name in names:
+            to_fit += [row for row in asked[name] if not to_be_checked(row)][: round(FITTED / len(names))]
+            to_check += [row for row in asked[name] if to_be_checked(row)][: round(CHECKED / len(names))]
+        fitted += questions(to_fit)
+        write(arguments.out / f"check-{group}.jsonl", questions(to_check))
+    write(arguments.out / "confidence.jsonl", fitted)
+
+
+def to_be_checked(row: dict) -> bool:
+    """One article in three checks what was fitted on the others."""
+    return zlib.crc32(f"check {passage_of(row)[0]}".encode()) % 3 == 0
+
+
+def questions(rows: list[dict]) -> list[dict]:
+    """Questions and answers, without their passages."""
+    return [{key: row[key] for key in ("id", "question", "answers")} for row in rows]
 
 
 def passages(path: Path, most: int | None) -> list[tuple[str, str]]:

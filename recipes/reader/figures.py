@@ -42,7 +42,7 @@ def tune(data: Path, folder: Path, index_path: Path) -> None:
             reader.config = replace(reader.config, ranking=ranking, retrieval_weight=weight)
             cells = []
             for k in CUTS:
-                found = [rank_answers(reader, hits[:k], scored[:k]) for _, hits, scored in read]
+                found = [rank_answers(reader, question.text, hits[:k], scored[:k]) for question, hits, scored in read]
                 values = [
                     judge(answers[0].text if answers else "", question.answers, "string")
                     for (question, _, _), answers in zip(read, found, strict=True)

@@ -233,6 +233,7 @@ class AskResult:
         note: Why nothing was read, if so.
         more: How many of the answers that were asked for are left out because they are not sure enough; 0 where only
             one was asked for.
+        threshold: How sure an answer had to be.
         readings: The reader's scores for each of the first hits, as far as it read, for `mundap.pipeline.explain`.
     """
 
@@ -242,6 +243,7 @@ class AskResult:
     hits: tuple[Hit, ...] = ()
     note: str = ""
     more: int = 0
+    threshold: float = 0.0
     readings: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @property

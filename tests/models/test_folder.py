@@ -7,7 +7,7 @@ import pytest
 
 from mundap import Encoder, Reader
 from mundap.errors import ModelError
-from mundap.models.folder import EncoderConfig, ReaderConfig
+from mundap.models.folder import EncoderConfig, FittedConfidence, ReaderConfig
 from tests.cli.test_cli import mundap
 from tests.conftest import make_model, make_reader
 
@@ -31,6 +31,8 @@ def edit(folder, **changes):
         ("confidence", [1, 2], "an object, every value a number"),
         ("confidence", {"bias": "x"}, "an object, every value a number"),
         ("confidence", {"bias": math.nan}, "an object, every value a number"),
+        ("groups", {"ko": 1}, "an object of objects"),
+        ("groups", [], "an object of objects"),
         ("sha256", {"reader.fp32.onnx": 5}, "an object, every value a text"),
         ("max_length", "many", "a whole number of at least 8 and at most 1,000,000"),
         ("max_length", -5, "a whole number of at least 8 and at most 1,000,000"),
@@ -64,6 +66,35 @@ def test_what_is_right_is_taken(tmp_path):
     path = edit(make_reader(tmp_path / "r"), threshold=1, retrieval_weight=-2, confidence={"bias": 1})
     found = ReaderConfig.load(path.parent)
     assert (found.threshold, found.retrieval_weight, found.confidence) == (1, -2, {"bias": 1})
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ({"ko": {"threshold": 2}}, "groups.ko.threshold is 2, and must be a number of at least 0 and at most 1"),
+        ({"ko": {"confidence": {"bias": "x"}}}, 'groups.ko.confidence is {"bias": "x"}, and must be an object, every'),
+        ({"ko": {"treshold": 0.5}}, "nothing is known of 'groups.ko.treshold'"),
+        ({"ko": {"kind": "reader"}}, "nothing is known of 'groups.ko.kind'"),
+        ({"kr": {"threshold": 0.5}}, "nothing is known of 'groups.kr'"),
+    ],
+)
+def test_a_wrong_value_of_a_group_is_named(tmp_path, groups, said):
+    path = edit(make_reader(tmp_path / "r"), groups=groups)
+    with pytest.raises(ModelError) as error:
+        ReaderConfig.load(path.parent)
+    assert str(error.value).startswith(f"{path}: {said}")
+
+
+def test_groups_are_kept_and_a_config_without_them_is_read(tmp_path):
+    of_korean = FittedConfidence({"bias": 1.0}, 0.4, 0.6)
+    folder = make_reader(tmp_path / "r", threshold=0.2, groups={"ko": of_korean})
+    found = ReaderConfig.load(folder)
+    assert (found.fitted_for("누구?"), found.fitted_for("who?").threshold) == (of_korean, 0.2)
+    assert found.fitted_for("谁?").threshold == 0.2  # no group of its own: the general one
+    facts = json.loads((folder / "config.json").read_text())
+    del facts["groups"], facts["sha256"]["config.json"]
+    (folder / "config.json").write_text(json.dumps(facts))
+    assert ReaderConfig.load(folder).fitted_for("누구?") == FittedConfidence({}, 0.2)
 
 
 def test_a_wrong_config_is_one_line_on_the_command_line(tmp_path):

@@ -89,7 +89,7 @@ def ask(
             return
         _show(index, result)
         if result.more:
-            _show_more(result, model.default.config.threshold if threshold is None else threshold)
+            _show_more(result)
         if explanations:
             _show_explanations(explanations)
 
@@ -189,13 +189,13 @@ def _only_found(found: "AskResult") -> None:
         click.echo()
 
 
-def _show_more(found: "AskResult", threshold: float) -> None:
+def _show_more(found: "AskResult") -> None:
     """Say how many answers are left out because they are not sure enough."""
     text = ngettext(
         "{n} more less sure than {percent}: --threshold 0 shows it.",
         "{n} more less sure than {percent}: --threshold 0 shows them.",
         found.more,
-    ).format(n=found.more, percent=_percent(threshold))
+    ).format(n=found.more, percent=_percent(found.threshold))
     click.echo(click.style(text, dim=True))
 
 

@@ -158,6 +158,7 @@ def _tell(found: "RetrievalFigures") -> None:
 @shared.FUSING
 @shared.MATCH
 @click.option("--removed", is_flag=True, help="Ask again without the documents that have the answer: does it notice?")
+@shared.RIGHT
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
 @click.option("--precision", type=shared.PRECISION, help="Precision of the reader's weights.")

@@ -127,6 +127,15 @@ MATCH = click.option(
     "Korean, Japanese or Chinese, cjk for those and string for the rest; else string, the papers' rule.",
 )
 
+RIGHT = click.option(
+    "--right",
+    type=Registry("mundap.text.judge", "Right"),
+    default="exact",
+    show_default=True,
+    help="What counts as right where confidence is concerned. exact: exact match. close: an answer with more or less "
+    "at its edges too, if the shorter one is at least half of the longer.",
+)
+
 
 class ManyValues(click.Command):
     """A command whose options `-k` and `--mode` take several values: `-k 1 5 20`, `-k 1,5,20` or `-k 1 -k 5`."""

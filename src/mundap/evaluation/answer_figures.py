@@ -12,6 +12,7 @@ from mundap.errors import UsageError
 from mundap.evaluation import calibration
 from mundap.records import Answer, Question, Skipped
 from mundap.text.answers import Mode
+from mundap.text.judge import Right, is_right
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
 Rule = Callable[[Question], Mode]
@@ -34,6 +35,7 @@ class AnswersTask:
         fusing: Options of hybrid search: `fusion`, `weight`, `scale`, as `Index.search` has them.
         match: How answers are looked for; None: what each question suggests.
         removed: Whether to ask again without the documents that have the answer.
+        right: What counts as right in the figures on confidence, see `mundap.text.judge`.
         ranking: How spans of different passages are compared; None: the reader's own way.
         retrieval_weight: How much the retrieval score counts in that; None: as the reader has it.
         early: Whether reading may end early, as it does in `mundap ask`.
@@ -54,6 +56,7 @@ class AnswersTask:
     fusing: Mapping[str, Any] = field(default_factory=dict)
     match: Mode | None = None
     removed: bool = False
+    right: Right = "exact"
     ranking: str | None = None
     retrieval_weight: float | None = None
     early: bool = True
@@ -84,6 +87,7 @@ class AnswerOutcome:
         f1: From 0 to 1.
         match: The rule it was judged by.
         confidence: From 0 to 1; None if nothing was read, as of a prediction file.
+        threshold: The least confidence of an answer to this question.
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
         oracle: By number of passages found, whether one of them has the answer, be they read or not.
@@ -102,6 +106,7 @@ class AnswerOutcome:
     oracle: Mapping[int, bool] = field(default_factory=dict)
     without: Answer | None = None
     first: tuple[Answer | None, Answer | None] = (None, None)
+    threshold: float = 0.0
 
 
 @dataclass(slots=True)
@@ -111,14 +116,14 @@ class AnswerFigures:
     Attributes:
         outcomes: Those of the questions that have an answer.
         unanswerable: Those of the questions that have none.
-        threshold: The reader's.
+        right: What counts as right in the figures on confidence.
         notes: What one should know before trusting the figures.
         skipped: Rows that could not be read.
     """
 
     outcomes: list[AnswerOutcome]
     unanswerable: list[AnswerOutcome] = field(default_factory=list)
-    threshold: float | None = None
+    right: Right = "exact"
     notes: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -167,7 +172,11 @@ class AnswerFigures:
         """Whether an answer was given: one that is sure enough, or of a prediction file any that is not empty."""
         if row.confidence is None:
             return bool(row.text.strip())
-        return row.confidence >= (self.threshold or 0.0)
+        return row.confidence >= row.threshold
+
+    def is_right(self, row: AnswerOutcome) -> bool:
+        """Whether an answer counts as right where confidence is concerned."""
+        return is_right(row.text, row.question.answers, row.match, self.right)
 
     def _refused(self) -> dict[str, Any]:
         """How questions without an answer fared, and the figures over all questions as SQuAD 2.0 defines them."""
@@ -187,18 +196,22 @@ class AnswerFigures:
         The others have no confidence: as zeros, which are always right, they would make it look better than it is.
         """
         read = [row for row in self.outcomes if row.confidence is not None]
-        sure, right = np.array([row.confidence for row in read]), np.array([row.em for row in read])
+        sure, right = np.array([row.confidence for row in read]), np.array([float(self.is_right(row)) for row in read])
         share, threshold = calibration.coverage(sure, right)
-        least = self.threshold or 0.0
-        found = {
+        least = np.array([row.threshold for row in read])
+        thresholds = sorted(set(least.tolist()))  # one, unless languages or readers differ
+        found: dict[str, Any] = {
             "questions_read": len(read),
             "ece": round(calibration.expected_error(sure, right), 4),
             "coverage_at_90_precision": round(100 * share, 2),
             "threshold_for_that": round(threshold, 4),
-            "threshold": least,
+            "threshold": thresholds[0] if len(thresholds) == 1 else thresholds,
             "answered": _percent(sure >= least),
-            "exact_match_of_answered": _percent(right[sure >= least]),
+            "exact_match_of_answered": _percent(np.array([row.em for row in read])[sure >= least]),
         }
+        if self.right != "exact":
+            found["right"] = _percent(right)
+            found["right_of_answered"] = _percent(right[sure >= least])
         again = np.array([row.without is not None for row in read])
         if again.any():
             # The two sides are the same questions, or what sets them apart is which questions they are.
@@ -207,7 +220,7 @@ class AnswerFigures:
             both, truth = np.concatenate([sure, lost]), np.concatenate([right, np.zeros(len(lost))])
             found["questions_asked_again"] = len(lost)
             found["auroc_against_removed"] = round(calibration.auroc(sure, lost), 4)
-            found["answered_though_removed"] = _percent(lost >= least)
+            found["answered_though_removed"] = _percent(lost >= least[again])
             found["ece_with_removed"] = round(calibration.expected_error(both, truth), 4)
             share, threshold = calibration.coverage(both, truth)
             found["coverage_at_90_precision_with_removed"] = round(100 * share, 2)

@@ -31,7 +31,7 @@ def measure(task: AnswersTask, counted: Counted = lambda items, what, total: ite
     asked = [question for question in everything if question.answers or question.unanswerable]
     if not asked:
         raise MundapError(f"{task.questions}: no question in it has an answer")
-    found = AnswerFigures([], skipped=skipped)
+    found = AnswerFigures([], right=task.right, skipped=skipped)
     found.doubt(len(everything) - len(asked), "questions have no answer in the file: they are left out")
     asked = queries.sample(asked, task.limit, task.seed)
     rule = _rule(task)

@@ -43,14 +43,26 @@ def coverage(confidence: np.ndarray, right: np.ndarray, precision: float = 0.9) 
     return float((good[-1] + 1) / len(order)), float(confidence[order][good[-1]])
 
 
-def best_threshold(confidence: np.ndarray, right: np.ndarray) -> float:
+def best_threshold(
+    confidence: np.ndarray, right: np.ndarray, without: np.ndarray | None = None, most: float = 1.0
+) -> float:
     """Below which it is better to say nothing: the best F1 of giving answers that are right.
 
     Precision is the share of given answers that are right, recall the share of right answers that are given.
+
+    Args:
+        confidence: Of each answer.
+        right: Whether it is.
+        without: Whether there was no answer to be found.
+        most: The share of those that may be answered all the same. 1 is returned where no threshold does that.
     """
     cuts = np.unique(confidence)
     if not len(cuts) or not right.sum():
         return 0.0
+    if without is not None and without.any():
+        cuts = cuts[(confidence[without][None, :] >= cuts[:, None]).mean(1) <= most]
+        if not len(cuts):
+            return 1.0
     given = confidence[None, :] >= cuts[:, None]
     scores = 2 * (given * right).sum(1) / (given.sum(1) + right.sum())
     return float(cuts[int(np.argmax(scores))])

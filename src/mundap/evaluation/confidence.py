@@ -1,28 +1,33 @@
 """Fitting how sure a reader may be: its confidence, the threshold of an answer, and when reading may end."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, get_args
 
 import numpy as np
 
 from mundap.errors import MundapError, UsageError
 from mundap.evaluation import calibration
-from mundap.evaluation.answers import AnswerOutcome, AnswersTask, Counted, measure
-from mundap.models.folder import installed
+from mundap.evaluation.answers import AnswerFigures, AnswerOutcome, AnswersTask, Counted, measure
+from mundap.models.folder import FittedConfidence, installed
 from mundap.reader.confidence import FEATURES, confidence
 from mundap.reader.runtime import Reader
 from mundap.records import Answer
+from mundap.text.language import Group, group
 
 _CHANGED = 0.005  # the largest share of answers that may be others for not reading on
+_ANSWERED = 0.1  # and of questions whose documents are gone that may be answered all the same
+_FEWEST = 50  # cases to fit on
+_FEWEST_OF_GROUP = 100  # and for languages to have a confidence of their own
 
 
 def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(items)) -> dict[str, Any]:
     """Fit a reader's confidence and thresholds on questions it was not trained on, and keep them with it.
 
-    Half of the cases are the questions as they are, half without the documents that have the answer. The figures come
-    from cross-fitting: each question is judged by a curve that was fitted without it. A way of ranking that the task
-    asks for is kept as well.
+    Half of the cases are the questions as they are, half without the documents that have the answer. A group of
+    languages with enough questions gets a confidence of its own; the general one is fitted on the other questions, or
+    on all if those are too few. The figures come from cross-fitting: each question is judged by a curve that was fitted
+    without it. A way of ranking that the task asks for is kept as well.
 
     Raises:
         UsageError: The reader is the one that comes with the package.
@@ -36,39 +41,84 @@ def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(it
     outcomes = [row for row in found.outcomes if row.confidence is not None]
     unread = len(found.outcomes) - len(outcomes)
     found.doubt(unread, "questions were not read (a script that the reader does not know?): they teach nothing")
-    rows = [(number, row.features, row.em) for number, row in enumerate(outcomes)]
-    rows += [(n, row.without.features, 0.0) for n, row in enumerate(outcomes) if row.without is not None]
-    features, right = np.array([row[1] for row in rows], np.float64), np.array([row[2] for row in rows])
-    if len(rows) < 50 or right.min() == right.max():
-        raise MundapError(f"{len(rows)} cases, {int(right.sum())} of them right: too few to fit a confidence on")
-    sure = np.zeros(len(rows))
-    fold = np.random.default_rng(task.seed).permutation(len(outcomes)) % 5
-    parts = fold[[row[0] for row in rows]]
-    for part in range(5):
-        curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
-        sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
-    curve = dict(calibration.fit(features, right, FEATURES))
-    threshold = round(calibration.best_threshold(sure, right), 3)
-    early_stop, stopped = _early_stop(outcomes, curve, threshold)
-    replace(reader.config, confidence=curve, threshold=threshold, early_stop=early_stop).save(reader.folder)
-    share, _ = calibration.coverage(sure, right)
-    there = np.array([number < len(outcomes) for number in range(len(rows))])
-    return {
-        "reader": str(reader.folder),
-        "cases": len(rows),
-        "confidence": curve,
-        "threshold": threshold,
-        "early_stop": early_stop,
-        "stopped_early": round(100 * stopped, 2),
-        "ece": round(calibration.expected_error(sure, right), 4),
-        "coverage_at_90_precision": round(100 * share, 2),
-        "auroc_against_removed": round(calibration.auroc(sure[there], sure[~there]), 4),
-        "notes": found.notes,
-        "skipped": [one.as_dict() for one in found.skipped],
+    every = _Cases(outcomes, found)
+    of_groups = {
+        name: _Cases([row for row in outcomes if group(row.question.text) == name], found) for name in get_args(Group)
     }
+    of_groups = {name: cases for name, cases in of_groups.items() if cases.enough(_FEWEST_OF_GROUP)}
+    others = _Cases([row for row in outcomes if group(row.question.text) not in of_groups], found)
+    general = others if others.enough(_FEWEST) else every
+    if not general.enough(_FEWEST):
+        right = int(every.right.sum())
+        raise MundapError(f"{len(every.right)} cases, {right} of them right: too few to fit a confidence on")
+    fitted, figures = general.fit(task.seed)
+    fits = {name: cases.fit(task.seed) for name, cases in of_groups.items()}
+    groups = {name: own for name, (own, _) in fits.items()}
+    replace(reader.config, **_values(fitted), groups=groups).save(reader.folder)
+    told = {"reader": str(reader.folder), **_values(fitted), **figures}
+    if fits:
+        told["groups"] = {name: {**_values(own), **figures} for name, (own, figures) in fits.items()}
+    return {**told, "notes": found.notes, "skipped": [one.as_dict() for one in found.skipped]}
 
 
-def _early_stop(outcomes: list[AnswerOutcome], curve: Mapping[str, float], least: float) -> tuple[float, float]:
+def _values(fitted: FittedConfidence) -> dict[str, Any]:
+    return {one.name: getattr(fitted, one.name) for one in fields(fitted)}
+
+
+class _Cases:
+    """Questions as they are, and the same without the documents that have the answer.
+
+    Args:
+        outcomes: What came of the questions.
+        found: Says which of them are right.
+    """
+
+    def __init__(self, outcomes: Sequence[AnswerOutcome], found: AnswerFigures) -> None:
+        self._outcomes = outcomes
+        again = [number for number, row in enumerate(outcomes) if row.without is not None]
+        rows = [row.features for row in outcomes]
+        rows += [row.without.features for row in outcomes if row.without is not None]
+        self._features = np.array(rows, np.float64)
+        self._questions = np.array([*range(len(outcomes)), *again])
+        self._removed = np.arange(len(rows)) >= len(outcomes)
+        self.right = np.array([float(found.is_right(row)) for row in outcomes] + [0.0] * len(again))
+
+    def enough(self, least: int) -> bool:
+        """Whether these are enough cases to fit a confidence on."""
+        return len(self.right) >= least and bool(self.right.min() < self.right.max())
+
+    def fit(self, seed: int) -> tuple[FittedConfidence, dict[str, Any]]:
+        """The confidence, and figures that say how far it is to be believed."""
+        features, right = self._features, self.right
+        sure = np.zeros(len(right))
+        fold = np.random.default_rng(seed).permutation(len(self._outcomes)) % 5
+        parts = fold[self._questions]
+        for part in range(5):
+            curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
+            sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
+        curve = dict(calibration.fit(features, right, FEATURES))
+        threshold = round(calibration.best_threshold(sure, right, self._removed, _ANSWERED), 3)
+        early_stop, stopped = _early_stop(self._outcomes, curve, threshold)
+        share, _ = calibration.coverage(sure, right)
+        there = ~self._removed
+        given = there & (sure >= threshold)
+        return FittedConfidence(curve, threshold, early_stop), {
+            "cases": len(right),
+            "stopped_early": _percent(stopped),
+            "ece": round(calibration.expected_error(sure, right), 4),
+            "coverage_at_90_precision": _percent(share),
+            "auroc_against_removed": round(calibration.auroc(sure[there], sure[~there]), 4),
+            "answered": _percent(given.sum() / there.sum()),
+            "right_of_answered": _percent(right[given].mean() if given.any() else 0.0),
+            "answered_though_removed": _percent((sure[~there] >= threshold).mean() if not there.all() else 0.0),
+        }
+
+
+def _percent(share: float) -> float:
+    return round(100 * float(share), 2)
+
+
+def _early_stop(outcomes: Sequence[AnswerOutcome], curve: Mapping[str, float], least: float) -> tuple[float, float]:
     """The confidence from which on the first passages are enough, and the share of questions that have it.
 
     What would be no answer is never enough, even where reading on changes nothing.

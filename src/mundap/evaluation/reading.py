@@ -62,7 +62,7 @@ class PassageReading:
 
     Args:
         task: Where the passages come from, and which reader reads how many of them.
-        found: Gets the threshold, and notes on what could not be read.
+        found: Gets notes on what could not be read.
         rule: How the answers of a question are looked for.
     """
 
@@ -72,7 +72,6 @@ class PassageReading:
         self._rule = rule
         self._readers = LanguageReaders.from_pretrained(task.reader, precision=task.precision)
         self._readers.rank_by(task.ranking, task.retrieval_weight)
-        found.threshold = self._readers.default.config.threshold
         self._cuts = tuple(sorted(set(task.cuts or CUTS)))
         self._open = bool(task.index or task.run)
         self._without = self._foreign = 0
@@ -157,6 +156,7 @@ class PassageReading:
         for k in cuts or (1,):
             answer = self._best(plan, read, range(min(search_depth(k), len(plan.hits))), k)
             by_cut[k] = judge(answer.text if answer else "", question.answers, match)[0]
+        threshold = plan.reader.config.fitted_for(question.text).threshold
         text, confidence, features = "", 0.0, (0.0,) * len(FEATURES)
         if answer is not None:
             text, confidence, features = answer.text, answer.confidence, answer.features
@@ -176,6 +176,7 @@ class PassageReading:
                 self._of_first(plan, read, range(min(search_depth(plan.deepest), len(plan.hits)))),
                 self._of_first(plan, read, plan.others),
             ),
+            threshold,
         )
 
     def _best(self, plan: _Plan, read: Mapping[int, list[Scored]], numbers: Sequence[int], k: int) -> Answer | None:
@@ -184,6 +185,7 @@ class PassageReading:
             return None
         found = read_until_sure(
             plan.reader,
+            plan.question.text,
             [plan.hits[n] for n in numbers],
             lambda part: [read[n] for n in numbers[part]],
             read_all=not self._task.early,
@@ -195,7 +197,8 @@ class PassageReading:
         """The best answer in the first few of these passages."""
         if not numbers:
             return None
-        found = rank_answers(plan.reader, [plan.hits[n] for n in numbers], [read[n] for n in numbers[:FIRST_PASSAGES]])
+        hits, scored = [plan.hits[n] for n in numbers], [read[n] for n in numbers[:FIRST_PASSAGES]]
+        found = rank_answers(plan.reader, plan.question.text, hits, scored)
         return found[0] if found else None
 
 

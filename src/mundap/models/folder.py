@@ -10,9 +10,9 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args,
 
 from mundap.disk import checksum, disk_errors, write_atomic
 from mundap.errors import ModelError, MundapError
+from mundap.text.language import Group, group
 from mundap.text.scripts import is_foreign
 
 DEFAULT = "retriever"
@@ -124,6 +125,21 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class FittedConfidence:
+    """How sure a reader may be, as fitted on dev data by `mundap train confidence`.
+
+    Attributes:
+        confidence: The logistic regression from scores to confidence: `bias` and a weight for each score.
+        threshold: The least confidence of an answer.
+        early_stop: If the first few passages give an answer with this confidence, the rest are not read; 0 reads all.
+    """
+
+    confidence: dict[str, float] = field(default_factory=dict)
+    threshold: _Share = 0.0
+    early_stop: _Share = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ReaderConfig:
     """What is to be known of a reader besides its weights.
 
@@ -140,9 +156,11 @@ class ReaderConfig:
         spans: Whether it finds answers; a reader trained on ranking alone only reranks passages.
         ranking: How spans of different passages are compared, see `mundap.reader.answers`.
         retrieval_weight: The weight of the retrieval score in that.
-        confidence: The logistic regression from scores to confidence: `bias` and a weight for each score.
-        threshold: The least confidence of an answer, fitted on dev data.
-        early_stop: If the first few passages give an answer with this confidence, the rest are not read; 0 reads all.
+        confidence: With `threshold` and `early_stop` the fitted confidence, see `FittedConfidence`, for questions in
+            all languages that have none of their own.
+        threshold: Of that.
+        early_stop: Of that.
+        groups: The fitted confidence of groups of languages.
         scripts: The script the model was trained on; empty if it knows all.
         source: Where the weights come from.
         license: Of the weights.
@@ -163,10 +181,19 @@ class ReaderConfig:
     confidence: dict[str, float] = field(default_factory=dict)
     threshold: _Share = 0.0
     early_stop: _Share = 0.0
+    groups: dict[Group, FittedConfidence] = field(default_factory=dict)
     scripts: Literal["", "latin"] = ""
     source: str = ""
     license: str = ""
     sha256: dict[str, str] = field(default_factory=dict)
+
+    def fitted_for(self, question: str) -> FittedConfidence:
+        """How sure the reader may be of an answer to this question: by the group of its language."""
+        general = FittedConfidence(self.confidence, self.threshold, self.early_stop)
+        if not self.groups:
+            return general
+        found = group(question)
+        return self.groups.get(found, general) if found else general
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -188,7 +215,7 @@ def _load(config: type[C], folder: Path) -> C:
         facts = json.loads(path.read_text("utf-8"))
         _check_kind(config, facts.get("kind", "encoder"), folder)
         _check_digest(facts, path)
-        return config(**_checked(facts, config, path))
+        return config(**_fields(facts, config, path, ("kind",)))
     except FileNotFoundError:
         default = READER if config is ReaderConfig else DEFAULT
         raise ModelError(
@@ -217,15 +244,12 @@ def _check_digest(facts: dict[str, Any], path: Path) -> None:
         )
 
 
-def _checked(facts: Mapping[str, Any], config: type[C], path: Path) -> dict[str, Any]:
-    """The fields of a config, each of the right type; an unknown key may be a known one, damaged."""
-    known = get_type_hints(config, include_extras=True)
-    for key in facts:
-        if key not in known and key != "kind":
-            raise ModelError(
-                f"{path}: nothing is known of {key[:50]!r}. The file is damaged, or a newer mundap wrote it: "
-                "export the model again, or upgrade."
-            )
+def _fields(
+    facts: Mapping[str, Any], record: Any, path: Path, besides: tuple[str, ...] = (), within: str = ""
+) -> dict[str, Any]:
+    """Those of a record; keys `besides` may stand there too. `within` is where it stands in the file."""
+    known = get_type_hints(record, include_extras=True)
+    _refuse_unknown(facts, (*known, *besides), path, within)
     fields = {}
     for key, kind in known.items():
         if key not in facts:
@@ -233,10 +257,30 @@ def _checked(facts: Mapping[str, Any], config: type[C], path: Path) -> dict[str,
         if expected := _expected(facts[key], kind):
             given = json.dumps(facts[key])
             raise ModelError(
-                f"{path}: {key} is {given}, and must be {expected}. Correct it, or export the model again."
+                f"{path}: {within}{key} is {given}, and must be {expected}. Correct it, or export the model again."
             )
         fields[key] = facts[key]
+        if _holds_records(kind):
+            names, part = get_args(kind)
+            _refuse_unknown(facts[key], get_args(names), path, f"{key}.")
+            parts = facts[key].items()
+            fields[key] = {name: part(**_fields(values, part, path, (), f"{key}.{name}.")) for name, values in parts}
     return fields
+
+
+def _refuse_unknown(given: Collection[str], known: Collection[str], path: Path, within: str) -> None:
+    """An unknown key may be a known one, damaged."""
+    for key in given:
+        if key not in known:
+            raise ModelError(
+                f"{path}: nothing is known of {within + key[:50]!r}. The file is damaged, or a newer mundap wrote it: "
+                "export the model again, or upgrade."
+            )
+
+
+def _holds_records(kind: Any) -> bool:
+    """Whether a field has records by name."""
+    return get_origin(kind) is dict and is_dataclass(get_args(kind)[1])
 
 
 def _expected(value: Any, kind: Any) -> str:
@@ -246,6 +290,10 @@ def _expected(value: Any, kind: Any) -> str:
         return "" if value in arguments else "one of " + ", ".join(map(json.dumps, arguments))
     if origin is Annotated:
         return _expected_number(value, *arguments)
+    if _holds_records(kind):
+        if isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()):
+            return ""
+        return "an object of objects"
     if origin is dict:
         if isinstance(value, dict) and not any(_expected(one, arguments[1]) for one in value.values()):
             return ""

@@ -81,7 +81,7 @@ def answer_from(
         note = f"the reader ({reader.config.name}) knows English only: nothing was read. {GET_MULTILINGUAL}"
         return AskResult(question, (), None, read, note)
     if threshold is None:
-        threshold = reader.config.threshold
+        threshold = reader.config.fitted_for(question).threshold
     readings: list[list[Scored]] = []
 
     def read_part(part: slice) -> list[list[Scored]]:
@@ -89,7 +89,7 @@ def answer_from(
         readings.extend(scored)
         return scored
 
-    found = read_until_sure(reader, hits, read_part, read_all=answers > 1, threshold=threshold, k=k)
+    found = read_until_sure(reader, question, hits, read_part, read_all=answers > 1, threshold=threshold, k=k)
     good = _good_answers(found, threshold)[:answers]
     guess = None
     if found and not good:
@@ -97,7 +97,7 @@ def answer_from(
     more = 0
     if answers > 1:
         more = len(found[:answers]) - max(len(good), guess is not None)
-    return AskResult(question, tuple(good), guess, read, more=more, readings=tuple(readings))
+    return AskResult(question, tuple(good), guess, read, more=more, threshold=threshold, readings=tuple(readings))
 
 
 def _good_answers(found: Sequence[Answer], threshold: float) -> list[Answer]:
@@ -114,6 +114,7 @@ def read_passages(reader: Reader, question: str, hits: Sequence[Hit]) -> list[li
 
 def read_until_sure(
     reader: Reader,
+    question: str,
     hits: Sequence[Hit],
     read_part: Callable[[slice], Sequence[Sequence[Scored]]],
     read_all: bool = False,
@@ -126,6 +127,7 @@ def read_until_sure(
 
     Args:
         reader: With the confidence from which on it may stop (`early_stop`).
+        question: What is asked.
         hits: The passages.
         read_part: Reads some of them.
         read_all: Never stop early.
@@ -133,17 +135,19 @@ def read_until_sure(
         k: How many are read at most; the others only show how far these stand out.
     """
     size = len(hits[:k])
-    early_stop = reader.config.early_stop
+    early_stop = reader.config.fitted_for(question).early_stop
     if read_all or not early_stop or size <= FIRST_PASSAGES:
-        return rank_answers(reader, hits, read_part(slice(size)))
+        return rank_answers(reader, question, hits, read_part(slice(size)))
     first = read_part(slice(FIRST_PASSAGES))
-    answers = rank_answers(reader, hits, first)
+    answers = rank_answers(reader, question, hits, first)
     if answers and answers[0].confidence >= max(early_stop, threshold):
         return answers
-    return rank_answers(reader, hits, [*first, *read_part(slice(FIRST_PASSAGES, size))])
+    return rank_answers(reader, question, hits, [*first, *read_part(slice(FIRST_PASSAGES, size))])
 
 
-def rank_answers(reader: Reader, hits: Sequence[Hit], scored: Sequence[Sequence[Scored]]) -> list[Answer]:
+def rank_answers(
+    reader: Reader, question: str, hits: Sequence[Hit], scored: Sequence[Sequence[Scored]]
+) -> list[Answer]:
     """All different answers in the passages that were read, which may be the first few of the hits, best first.
 
     None is surer than the one before it.
@@ -157,10 +161,11 @@ def rank_answers(reader: Reader, hits: Sequence[Hit], scored: Sequence[Sequence[
             "finds, and another reader to ask"
         )
     texts = [hit.passage.text for hit in hits[: len(scored)]]
+    curve = reader.config.fitted_for(question).confidence
     answers: list[Answer] = []
     sure = 1.0
     for candidate in rank(texts, scored, [hit.score for hit in hits], reader.config):
-        sure = min(sure, confidence(candidate.features, reader.config.confidence))
+        sure = min(sure, confidence(candidate.features, curve))
         answers.append(_answer(candidate, hits[candidate.passage], sure))
     return answers
 

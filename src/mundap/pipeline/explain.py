@@ -63,7 +63,10 @@ def explain(index: Index, reader: Reader | LanguageReaders, result: AskResult) -
     if result.note:
         return []
     reader = reader_for(reader, result.question, result.hits)
-    best = [_best_span(reader, hit, windows) for hit, windows in zip(result.hits, result.readings, strict=False)]
+    best = [
+        _best_span(reader, result.question, hit, windows)
+        for hit, windows in zip(result.hits, result.readings, strict=False)
+    ]
     probabilities = _probabilities(reader, result, best)
     rows = []
     for place, hit in enumerate(result.hits):
@@ -75,8 +78,8 @@ def explain(index: Index, reader: Reader | LanguageReaders, result: AskResult) -
     return rows
 
 
-def _best_span(reader: Reader, hit: Hit, windows: Sequence[Any]) -> Answer | None:
-    answers = rank_answers(reader, [hit], [windows])
+def _best_span(reader: Reader, question: str, hit: Hit, windows: Sequence[Any]) -> Answer | None:
+    answers = rank_answers(reader, question, [hit], [windows])
     return answers[0] if answers else None
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from mundap.text.scripts import HANGUL
 
@@ -16,21 +16,39 @@ _KANA = re.compile("[\u3040-\u30ff]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _SCRIPT = 0.3  # of the letters: a text with so many of a script is in its language, whatever else is in it
 
+Group = Literal["ko", "ja-zh"]
+"""Languages in which a reader may be sure in another way than elsewhere."""
+
+_GROUPS: dict[str, Group] = {"ko": "ko", "ja": "ja-zh", "zh": "ja-zh"}
+
 
 def language(text: str) -> tuple[str, float]:
     """The two-letter code of a text's language and how likely that is; an empty code if it cannot be told."""
     text = text[:_LONGEST]
-    letters = len(_LETTERS.findall(text))
-    if not text.isascii():
-        if len(_HANGUL.findall(text)) > _SCRIPT * letters:
-            return "ko", 1.0
-        kana, han = len(_KANA.findall(text)), len(_HAN.findall(text))
-        if kana + han > _SCRIPT * letters:
-            return ("ja" if 10 * kana > han else "zh"), 1.0
-    if letters < _FEWEST:
+    if code := _by_script(text):
+        return code, 1.0
+    if len(_LETTERS.findall(text)) < _FEWEST:
         return "", 0.0
     code, probability = _model().classify(text)
     return str(code), float(probability)
+
+
+def group(text: str) -> Group | None:
+    """The group that a text's language belongs to, told from its script: short questions have one too."""
+    return _GROUPS.get(_by_script(text[:_LONGEST]))
+
+
+def _by_script(text: str) -> str:
+    """The language, where its script is enough to tell; else nothing."""
+    if text.isascii():
+        return ""
+    letters = len(_LETTERS.findall(text))
+    if len(_HANGUL.findall(text)) > _SCRIPT * letters:
+        return "ko"
+    kana, han = len(_KANA.findall(text)), len(_HAN.findall(text))
+    if kana + han > _SCRIPT * letters:
+        return "ja" if 10 * kana > han else "zh"
+    return ""
 
 
 def passage_languages(stated: str, passages: Sequence[str]) -> list[str]:
