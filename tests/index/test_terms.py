@@ -109,7 +109,7 @@ def test_files_are_joined_and_gaps_have_no_terms(tmp_path):
             writer.add(number, ["a"] * (number % 7) + ["b", "c"])
         writer.flush()
         writer.join()
-    assert [(one.first, one.count) for one in terms_files(tmp_path)] == [(0, 29), (500_000, 9)]
+    assert [(one.first, one.size) for one in terms_files(tmp_path)] == [(0, 29), (500_000, 9)]
     assert len(list(tmp_path.iterdir())) == 2
     numbers = np.array([500_004, 3, 14, 0, 28, 29, 499_999, 500_009], np.uint64)
     counts, lengths = Terms(tmp_path).frequencies(numbers, codes_of(["b", "z", "a"]))
@@ -126,7 +126,7 @@ def test_what_a_dead_writer_left_is_dropped(tmp_path):
             writer.add(number, ["a"])
         writer.flush()
     writer.drop_from(10)
-    assert [(one.first, one.count) for one in terms_files(tmp_path)] == [(0, 10)]
+    assert [(one.first, one.size) for one in terms_files(tmp_path)] == [(0, 10)]
 
 
 @pytest.fixture

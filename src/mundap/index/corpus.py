@@ -77,6 +77,9 @@ class Corpus:
 
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
         """The stored vectors of these passages, as float32."""
+        if len(self.segments) == 1:
+            rows = self.segments[0].rows(numbers)
+            return np.take(self.segments[0].vectors, rows, axis=0).astype(np.float32)
         dimension = self.segments[0].dimension if self.segments else 0
         result = np.empty((len(numbers), dimension), np.float32)
         for where, rows, segment in self._locate(numbers):

@@ -372,25 +372,55 @@ class Index:
         if how.mode == "dense":
             numbers, scores = (ready or self._nearest(vector, k, among)).ranking
             return numbers, scores, None, scores
+        return self._hybrid(question, vector, k, among, how, ready)
+
+    def _hybrid(
+        self,
+        question: str,
+        vector: np.ndarray,
+        k: int,
+        among: np.ndarray | None,
+        how: _Ranking,
+        ready: Nearest | None,
+    ) -> _Found:
+        """The two lists as one. Every candidate has its exact dense score; BM25's only where it can matter."""
         size = max(k, how.candidates)
         left, (right, score) = self._bm25(question, size, among, how.bm25), ready or self._nearest(vector, size, among)
         numbers = np.union1d(left[0], right[0])
-        # A list that is not full has every passage with a word of the question: no other has a score.
-        bm25 = _completed(
-            numbers,
-            left,
-            lambda missing: self._lexical.scores(question, missing, how.bm25) if len(left[0]) >= size else np.float32(0),
-        )
         dense = _completed(numbers, right, score)
-        if how.fusion == "linear":
-            scores = _fusion.linear(bm25, dense, how.scale)
-        elif how.fusion == "rrf":
+        bm25 = np.zeros(len(numbers), np.float32)
+        known = np.searchsorted(numbers, left[0])
+        bm25[known] = left[1]
+        missing = np.ones(len(numbers), bool)
+        missing[known] = False
+        # A list that is not full has every passage with a word of the question: no other has a score.
+        most = float(left[1][-1]) if len(left[0]) >= size else 0.0
+
+        def lexical(places: np.ndarray) -> np.ndarray:
+            return self._lexical.scores(question, numbers[places], how.bm25)
+
+        if how.fusion == "rrf":
             scores = _fusion.reciprocal_rank(numbers, (left[0], right[0]))
+            order = np.lexsort((numbers, -scores))[:k]
+            shown = order[missing[order]]
+            if most > 0 and len(shown):
+                bm25[shown] = lexical(shown)
+            return numbers[order], scores[order], bm25[order], dense[order]
+        share = how.weight
+        if share is None:
+            share = self.encoder.config.weight_for(question)  # type: ignore[union-attr]
+        lists = (left[1], right[1])
+
+        def join(values: np.ndarray) -> np.ndarray:
+            if how.fusion == "linear":
+                return _fusion.linear(values, dense, how.scale)
+            return _fusion.zscore(values, dense, lists, share)
+
+        if how.fusion == "zscore" and share > 1:  # then a higher BM25 score makes less: all are needed
+            bm25[missing] = lexical(np.flatnonzero(missing)) if most > 0 else 0
+            scores = join(bm25)
         else:
-            share = how.weight
-            if share is None:
-                share = self.encoder.config.weight_for(question)  # type: ignore[union-attr]
-            scores = _fusion.zscore(bm25, dense, (left[1], right[1]), share)
+            scores = _fusion.complete(join, bm25, missing, most, k, lexical)
         order = np.lexsort((numbers, -scores))[:k]
         return numbers[order], scores[order], bm25[order], dense[order]
 

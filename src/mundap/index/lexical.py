@@ -60,9 +60,7 @@ class Lexical:
         analysed: Gives the terms of passages where the index has not stored them.
     """
 
-    def __init__(
-        self, folder: Path, analyzer: Analyzer, files: Sequence[FileEntry] = (), bm25: Bm25 = TANTIVY
-    ) -> None:
+    def __init__(self, folder: Path, analyzer: Analyzer, files: Sequence[FileEntry] = (), bm25: Bm25 = TANTIVY) -> None:
         """Open the index in a folder, if the files are as they should be."""
         self.analyzer = analyzer
         self.bm25 = bm25
@@ -196,8 +194,7 @@ class Lexical:
         known = self._memory  # a search in another thread may begin a new one
         missing = np.array([number for number in numbers.tolist() if number not in known], np.uint64)
         new = {
-            number: code_bytes(terms)
-            for number, terms in zip(missing.tolist(), self.analysed(missing), strict=True)
+            number: code_bytes(terms) for number, terms in zip(missing.tolist(), self.analysed(missing), strict=True)
         }
         found = [new[number] if number in new else known[number] for number in numbers.tolist()]
         if len(known) + len(new) > _MOST_ANALYSED:

@@ -10,7 +10,6 @@ A code has three bytes, of the term's CRC-32: two terms share one in 17 million 
 words, so that their number is its length. A number that no passage has any more has none. A file is never changed.
 """
 
-import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -34,12 +33,12 @@ class TermsFile(NamedTuple):
 
     path: Path
     first: int
-    count: int
+    size: int
 
     @property
     def end(self) -> int:
         """The number after the last one."""
-        return self.first + self.count
+        return self.first + self.size
 
 
 def terms_files(folder: Path) -> list[TermsFile]:
@@ -50,7 +49,7 @@ def terms_files(folder: Path) -> list[TermsFile]:
         if match:
             found.append(TermsFile(path, int(match[1]), int(match[2])))
     kept: list[TermsFile] = []
-    for one in sorted(found, key=lambda file: (file.first, -file.count)):
+    for one in sorted(found, key=lambda file: (file.first, -file.size)):
         if not kept or one.end > kept[-1].end:
             kept.append(one)
     return kept
@@ -82,7 +81,7 @@ def codes_of(terms: Sequence[str]) -> np.ndarray:
 
 def _as_numbers(codes: np.ndarray) -> np.ndarray:
     wide = codes.astype(np.uint32)
-    return wide[:, 0] | wide[:, 1] << np.uint32(8) | wide[:, 2] << np.uint32(16)
+    return np.asarray(wide[:, 0] | wide[:, 1] << np.uint32(8) | wide[:, 2] << np.uint32(16))
 
 
 class TermsWriter:
@@ -138,7 +137,7 @@ class TermsWriter:
 
 def _joinable(left: TermsFile, right: TermsFile) -> bool:
     near = 0 <= right.first - left.end <= _LARGEST_GAP
-    return near and left.count <= 4 * right.count and left.count + right.count <= _LARGEST_FILE
+    return near and left.size <= 4 * right.size and left.size + right.size <= _LARGEST_FILE
 
 
 def _join(folder: Path, left: TermsFile, right: TermsFile) -> None:
@@ -153,18 +152,18 @@ def _write(folder: Path, first: int, offsets: np.ndarray, codes: bytes) -> None:
     scratch = path.with_suffix(".part")  # removed by the next writer, should this one die
     scratch.write_bytes(offsets.astype("<u8").tobytes() + codes)
     sync_file(scratch)
-    os.replace(scratch, path)
+    scratch.replace(path)
 
 
 def _read(file: TermsFile) -> tuple[np.ndarray, np.ndarray]:
     """The offsets and the codes of a file, memory-mapped."""
     data = np.memmap(file.path, np.uint8, "r").view(np.ndarray)
-    head = 8 * (file.count + 1)
+    head = 8 * (file.size + 1)
     offsets = data[:head].view("<u8")
     if len(data) < head or len(data) != head + _CODE * int(offsets[-1]):
         raise IndexDamaged(
-            f"{file.path} has the wrong size. Make the lexical index again with `mundap verify --repair`, or everything "
-            "with `mundap index --fresh`."
+            f"{file.path} has the wrong size. Make the lexical index again with `mundap verify --repair`, or "
+            "everything with `mundap index --fresh`."
         )
     return offsets, data[head:].reshape(-1, _CODE)
 
@@ -192,7 +191,7 @@ class Terms:
         for position in np.unique(owner[owner >= 0]).tolist():
             file, (offsets, codes) = self._files[position], self._parts[position]
             rows = numbers.astype(np.int64) - file.first
-            mine = np.flatnonzero((owner == position) & (rows < file.count))
+            mine = np.flatnonzero((owner == position) & (rows < file.size))
             starts = offsets[rows[mine]].astype(np.int64)
             lengths[mine] = offsets[rows[mine] + 1].astype(np.int64) - starts
             counts[mine] = count_codes(codes, starts, lengths[mine], wanted)
