@@ -35,7 +35,7 @@ _SMALL_SET = 20_000
 _TIE_MARGIN = 16  # fetched beyond k, to see whether the k-th place is shared
 _MOST_TIED = 20_000
 _RESCORED = 1000  # candidates of tantivy that are scored again for another k1 or b; four times k where that is more
-_MOST_ANALYSED = 50_000  # passages whose terms are remembered where the index has not stored them
+_MOST_ANALYSED = 100_000  # passages whose terms are remembered where the index has not stored them
 _META = "meta.json"
 _KINDS = ("idx", "pos", "term", "store", "fast", "fieldnorm")
 
