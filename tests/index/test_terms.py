@@ -16,6 +16,7 @@ from mundap.index.modes import TANTIVY, Bm25
 from mundap.index.sparse import SparseLexical
 from mundap.index.terms import Terms, TermsWriter, codes_of, terms_files
 from mundap.index.verify import verify
+from mundap.index.writer import Writer
 from tests.conftest import EXAMPLES
 
 OTHERS = [Bm25(0.9, 0.4), Bm25(0.82, 0.68), Bm25(3.0, 0.0), Bm25(0.0, 0.75), Bm25(1.5, 1.0)]
@@ -117,6 +118,7 @@ def test_files_are_joined_and_gaps_have_no_terms(tmp_path):
     assert counts.tolist()[0] == [1, 0, 500_004 % 7]
     assert counts.tolist()[1] == [0, 0, 0]
     assert counts.tolist()[2:5] == [[1, 0, 0]] * 3
+    assert Terms(tmp_path).frequencies(numbers[5:], codes_of(["b"]))[0].tolist() == [[0], [0], [0]]
 
 
 def test_what_a_dead_writer_left_is_dropped(tmp_path):
@@ -159,6 +161,7 @@ def test_its_terms_follow_the_index_through_its_life(index, corpus, tmp_path):
     for _ in range(2):
         now = Index(index.path)
         now._lexical.analysed = None  # all terms are stored
+        assert now.search("T1") == []  # tantivy still counts the deleted passage with this word
         again = Index.build([corpus], tmp_path / "again", model="none", k1=0.9, b=0.4)
         delete(again.path, ["b1"])
         compact(again.path)
@@ -187,3 +190,21 @@ def test_an_index_that_says_nothing_of_k1_and_b_has_tantivys(index):
     body["sha256"] = _digest({name: value for name, value in body.items() if name not in ("format", "sha256")})
     path.write_text(json.dumps(body))
     assert Manifest.load(index.path).settings.bm25 == TANTIVY
+
+
+def test_terms_of_a_writer_that_died_are_not_taken_for_those_of_the_next(corpus, tmp_path):
+    """It wrote its terms and died before tantivy's commit: the numbers are given to other passages."""
+    out = tmp_path / "i"
+    Index.build([corpus], out, model="none", k1=0.9, b=0.4)
+    with Writer(out) as writer:
+        lexical = writer._writing_lexical()
+        first = writer.manifest.next_number
+        for number in range(first, first + 5):
+            lexical.add(number, "", "zebra zebra")
+        lexical._add_waiting()
+        lexical._terms.flush()
+        folder, manifest = lexical.folder, writer.manifest
+    with Writer(out) as writer:
+        writer.manifest = writer.manifest.with_changes(lexical=manifest.lexical)
+        assert writer._writing_lexical().folder == folder
+        assert not [file for file in terms_files(folder) if file.first >= first]

@@ -155,12 +155,12 @@ class Lexical:
     def _own_scores(self, question: str, numbers: np.ndarray, bm25: Bm25) -> np.ndarray:
         """Scores as tantivy makes them, with another k1 and b and the true lengths of passages."""
         terms = self.analyzer.question_terms(question)[:_MOST_TERMS]
-        frequency = {term: self._searcher.doc_freq("body", term) for term in terms}
-        terms = [term for term in terms if frequency[term]]
-        if not terms:
+        statistics = self._statistics(question)
+        if statistics is None:
             return np.zeros(len(numbers), np.float32)
-        passages, average = self._statistics(terms[0])
-        found = np.array([frequency[term] for term in terms], np.float64)
+        passages, average = statistics
+        with self._damage():
+            found = np.array([self._searcher.doc_freq("body", term) for term in terms], np.float64)
         idf = np.log1p((passages - found + 0.5) / (found + 0.5))
         counts, lengths = self._frequencies(numbers, codes_of(terms))
         discount = bm25.k1 * (1 - bm25.b + bm25.b * lengths / average)
@@ -168,14 +168,18 @@ class Lexical:
             weights = np.where(counts > 0, counts / (counts + discount[:, None]), 0.0)
         return np.asarray((bm25.k1 + 1) * (weights @ idf), np.float32)
 
-    def _statistics(self, term: str) -> tuple[float, float]:
-        """How many passages tantivy counts, and their mean length: it tells both when it explains a score."""
+    def _statistics(self, question: str) -> tuple[float, float] | None:
+        """How many passages tantivy counts, and their mean length: it tells both when it explains a score.
+
+        None if no passage has a word of the question: then there is nothing to explain, and nothing to score.
+        """
         if self._totals is None:
-            query = tantivy.Query.term_query(self._schema, "body", term, "freq")
+            query = self._query(question)
             with self._damage():
-                _, address = self._searcher.search(query, 1, count=False).hits[0]
-                told = _told(json.loads(query.explain(self._searcher, address).to_json()))
-                self._totals = told["N"], told["avgdl"]
+                hits = self._searcher.search(query, 1, count=False).hits if query is not None else []
+                if hits:
+                    told = _told(json.loads(query.explain(self._searcher, hits[0][1]).to_json()))
+                    self._totals = told["N"], told["avgdl"]
         return self._totals
 
     def _frequencies(self, numbers: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -330,8 +334,11 @@ class LexicalWriter:
             self._schema, "number", tantivy.FieldType.Unsigned, lower_bound=first, upper_bound=last
         )
         self._delete(query)
-        if self._terms is not None and last is None:
-            self._terms.drop_from(first)
+
+    def drop_terms_from(self, number: int) -> None:
+        """Remove the stored terms of passages from this number on, which a writer left that died before its commit."""
+        if self._terms is not None:
+            self._terms.drop_from(number)
 
     def _delete(self, query: Any) -> None:
         try:

@@ -212,4 +212,6 @@ def count_codes(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray, want
     column = np.minimum(np.searchsorted(wanted, found, sorter=order), len(wanted) - 1)
     hit = wanted[order][column] == found
     cells = rows[hit] * len(wanted) + order[column[hit]]
-    return np.bincount(cells, minlength=len(lengths) * len(wanted)).reshape(len(lengths), -1).astype(np.float32)
+    return (
+        np.bincount(cells, minlength=len(lengths) * len(wanted)).reshape(len(lengths), len(wanted)).astype(np.float32)
+    )

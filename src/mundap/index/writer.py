@@ -150,6 +150,7 @@ class Writer:
             folder = self.root / self.manifest.lexical.folder
             store_terms = self.manifest.settings.bm25 != TANTIVY
             self._lexical = LexicalWriter(folder, self.analyzer, cores(), base, store_terms)
+            self._lexical.drop_terms_from(self.manifest.next_number)
             if lexical_count(folder) > len(self.corpus):  # a writer died before it noted what it had added
                 self._lexical.delete_between(self.manifest.next_number)
         return self._lexical
