@@ -11,6 +11,36 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def one_blas_thread() -> int:
+    """Let every OpenBLAS in this process (numpy has one, FAISS another) work in one thread; returns how many there are.
+
+    After a product its threads spin for some milliseconds, waiting for the next, and meanwhile take the cores from the
+    OpenMP threads of FAISS. One thread is enough for what a question needs. OPENBLAS_NUM_THREADS in the environment is
+    the user's own choice and stays as it is. Only Linux tells which libraries are loaded.
+    """
+    import contextlib
+    import ctypes
+    from pathlib import Path
+
+    if os.environ.get("OPENBLAS_NUM_THREADS"):
+        return 0
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            if "openblas" in line.rpartition("/")[2]:
+                found.add(line[line.index("/") :])
+    changed = 0
+    for path in found:
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(path)
+            names = (f"{prefix}openblas_set_num_threads{suffix}" for prefix in ("", "scipy_") for suffix in ("", "64_"))
+            setter = next((getattr(library, name) for name in names if hasattr(library, name)), None)
+            if setter is not None:
+                setter(1)
+                changed += 1
+    return changed
+
+
 def end_with_parent() -> None:
     """Let the system end this process with the one that started it, however that ends. Only Linux can."""
     import contextlib

@@ -344,3 +344,18 @@ def test_the_way_of_ranking_is_a_choice(ask):
     assert found[2]["answers"][0]["rank"] == 1
     assert found[0]["answers"][0]["rank"] != 1
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_k1_and_b_reach_the_search(ask, place):
+    question = "music of the king"
+
+    def scores(*options):
+        found = json.loads(ask("--json", "--explain", *options, question))
+        return [one["bm25"] for one in found["explain"]]
+
+    index = Index(place / "i")
+    for options, k1, b in (((), None, None), (("--k1", "0.2", "--b", "0"), 0.2, 0.0), (("--b", "0.1"), None, 0.1)):
+        expected = [hit.score for hit in index.search(question, 10, "bm25", k1=k1, b=b)]
+        assert scores("--mode", "bm25", *options) == pytest.approx(expected, rel=1e-4)
+    assert scores("--k1", "0.2") != scores()
+    assert "not in the range" in ask("--k1", "-1", "music", code=2)

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mundap.index import fusion
 
@@ -39,3 +41,45 @@ def test_linear():
 def test_reciprocal_rank_by_its_definition():
     ours = fusion.reciprocal_rank(np.array([1, 2, 3, 4]), (np.array([3, 1, 2]), np.array([2, 4])))
     assert ours == pytest.approx([1 / 62, 1 / 63 + 1 / 61, 1 / 61, 1 / 62])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 60), st.sampled_from([0.0, 0.3, 0.75, 1.0]), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_only_scores_that_matter_are_completed_and_the_best_are_the_same(seed, k, weight, papers):
+    """Candidates: 400 of either list out of 3,000 passages, most of them in one of the two alone."""
+    generator = np.random.default_rng(seed)
+    lexical = np.maximum(generator.gamma(2, 2, 3000) - 2, 0).astype(np.float32)
+    dense = (generator.normal(0, 0.1, 3000) + 0.02 * lexical).astype(np.float32)
+    left, right = np.argsort(-lexical)[:400], np.argsort(-dense)[:400]
+    numbers = np.union1d(left, right)
+    missing = ~np.isin(numbers, left)
+    asked = []
+
+    def join(values):
+        if papers:
+            return fusion.linear(values, dense[numbers], 1.1)
+        return fusion.zscore(values, dense[numbers], (lexical[left], dense[right]), weight)
+
+    def score(places):
+        asked.extend(places.tolist())
+        return lexical[numbers[places]]
+
+    values = np.where(missing, 0, lexical[numbers])
+    most = float(lexical[left[-1]])
+    found = fusion.complete(join, values, missing, most, k, score)
+    expected = join(lexical[numbers])
+    best = np.lexsort((numbers, -found))[:k]
+    assert best.tolist() == np.lexsort((numbers, -expected))[:k].tolist()
+    assert found[best] == pytest.approx(expected[best])
+    assert values[best].tolist() == lexical[numbers[best]].tolist()
+    assert len(asked) == len(set(asked))
+    assert set(asked) <= set(np.flatnonzero(missing).tolist())
+    if k <= 10 and (papers or weight in (0.3, 0.75)):
+        assert len(asked) < missing.sum()
+
+
+def test_a_list_that_is_not_full_leaves_nothing_to_complete():
+    values = np.array([2.0, 0.0, 1.0])
+    missing = np.array([False, True, False])
+    scores = fusion.complete(lambda one: one * 2, values, missing, 0.0, 2, lambda _: pytest.fail("asked"))
+    assert scores.tolist() == [4, 0, 2]

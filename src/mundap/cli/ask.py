@@ -32,6 +32,7 @@ _AROUND = 2000  # and of what stands before and after it
               "reader's, measured]")  # fmt: skip
 @click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
 @shared.FUSING
+@shared.BM25
 @shared.READER
 @shared.RANKING
 @click.option("--explain", is_flag=True, help="Show why: the words found, and the scores of search and reader.")
@@ -52,7 +53,7 @@ def ask(
     retrieval_weight: float | None,
     explain: bool,
     as_json: bool,
-    **filters: Any,
+    **others: Any,
 ) -> int:
     """Answer a question from an index, with the source, or say that there is no answer in it.
 
@@ -70,13 +71,14 @@ def ask(
     from mundap.pipeline.explain import explain as explain_result
     from mundap.reader.choice import LanguageReaders
 
-    where = shared.filters(**filters)
+    bm25 = shared.given_bm25(others)
+    where = shared.filters(**others)
     index = open_index(index_path)
     model = LanguageReaders.from_pretrained(reader)
     model.rank_by(ranking, retrieval_weight)
     shared.tell_unfitted(model.default.config)
     options = {"k": k, "answers": answers, "threshold": threshold, "mode": mode, "filters": where}
-    options |= {"fusion": fusion, "weight": weight, "scale": scale}
+    options |= {"fusion": fusion, "weight": weight, "scale": scale, **bm25}
 
     def answer(text: str) -> None:
         result = ask_index(index, text, model, **options)

@@ -50,6 +50,7 @@ def evaluate() -> None:
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
 @shared.FUSING
+@shared.BM25
 @shared.RERANK
 @shared.READER
 @click.option("-o", "--out", metavar="FILE", help="Write the run: .json or .jsonl in DPR's format, else TREC's; "
@@ -94,8 +95,9 @@ def _measure(index_path: str | None, match: Any, **options: Any) -> "RetrievalFi
 
 
 def _fusing(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of hybrid search, taken out of the others."""
-    return {name: options.pop(name) for name in ("fusion", "weight", "scale") if name in options}
+    """The options of hybrid search and of BM25, taken out of the others."""
+    bm25 = shared.given_bm25(options)
+    return {name: options.pop(name) for name in ("fusion", "weight", "scale") if name in options} | bm25
 
 
 def _write(found: "RetrievalFigures", folder: str, title: str, k: int | None = None) -> None:
@@ -156,6 +158,7 @@ def _tell(found: "RetrievalFigures") -> None:
               help="How many passages are read; the last counts. [default: 1 5 10]")  # fmt: skip
 @click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
 @shared.FUSING
+@shared.BM25
 @shared.MATCH
 @click.option("--removed", is_flag=True, help="Ask again without the documents that have the answer: does it notice?")
 @shared.RIGHT

@@ -53,6 +53,8 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(["auto", "exact", "ivf", "hnsw"]),
     help="Kind of vector index. [default: auto]",
 )
+@click.option("--k1", type=shared.Number(0, 1000), help="BM25: how much a repeated word still counts. [default: 1.2]")
+@click.option("--b", type=shared.Number(0, 1), help="BM25: how much long passages are discounted. [default: 0.75]")
 @click.option("--vectors", type=click.Path(exists=True), metavar="DIR", help="Take ready-made vectors: shards of "
               "`mundap encode`, npy, safetensors, files of DPR or Tevatron.")  # fmt: skip
 @click.option("--ray", "cluster", is_flag=False, flag_value="local", metavar="[=ADDRESS]", help="Encode over a Ray "

@@ -26,6 +26,7 @@ MAX_QUESTION = 100_000
 @click.option("--mode", type=shared.Registry("mundap.index.modes", "MODES", "all"), help="`all` shows the others "
               "side by side. [default: hybrid]")  # fmt: skip
 @shared.FUSING
+@shared.BM25
 @click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
               help="How many of each list hybrid considers.")  # fmt: skip
 @shared.FILTERS
@@ -60,6 +61,7 @@ def search(
     from mundap.engines import open_index
 
     filters = shared.filters(documents, sources, facts)
+    options |= shared.given_bm25(options)
     index = open_index(index_path)
     model = shared.reranker(rerank, reader)
     if not question and sys.stdin.isatty():

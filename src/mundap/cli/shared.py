@@ -231,6 +231,21 @@ def FUSING(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def BM25(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for the parameters of BM25: `--k1`, `--b`. What is not given is not passed on: the index has its own."""
+    k1 = click.option("--k1", type=Number(0, 1000), help="BM25: how much a repeated word still counts. "
+                      "[default: the index's]")  # fmt: skip
+    b = click.option("--b", type=Number(0, 1), help="BM25: how much long passages are discounted. "
+                     "[default: the index's]")  # fmt: skip
+    return k1(b(function))
+
+
+def given_bm25(options: dict[str, Any]) -> dict[str, float]:
+    """The values of those options, as far as there are any, taken out of the others."""
+    values = {name: options.pop(name) for name in ("k1", "b") if name in options}
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say how spans of different passages are compared: `--ranking`, `--retrieval-weight`."""
     ranking = click.option(

@@ -23,6 +23,7 @@ from mundap.index.analyzer import best_hangul, check_language
 from mundap.index.build import Options, default_model, model_settings, something_to_read
 from mundap.index.ingest import Ingest, Report, Watcher, splitter
 from mundap.index.manifest import Settings
+from mundap.index.modes import DEFAULT_BM25, checked_bm25
 from mundap.records import Skipped
 
 _BASE = Path("/dev/null")  # no file is below it: sources have absolute names, whoever looks from wherever
@@ -124,12 +125,14 @@ def _settings(engine: Engine, options: Options, fresh: bool, paths: Sequence[str
         check_language(options.language)
     note = engine.settings()
     given: dict[str, Any] = {}
-    for name in ("words", "overlap", "sentences", "chunks", "language", "dense"):
+    checked_bm25(options.k1, options.b, DEFAULT_BM25)
+    for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b"):
         if getattr(options, name) is not None:
             given[name] = getattr(options, name)
     if note is None or fresh:
         model = options.model or default_model(paths, None, options)
-        made = replace(Settings(sentences=True, hangul=best_hangul()), **given, **model_settings(model))
+        new = Settings(sentences=True, hangul=best_hangul(), **DEFAULT_BM25._asdict())
+        made = replace(new, **given, **model_settings(model))
         splitter(made)  # raises on nonsense
         return made
     existing = settings_from(note)

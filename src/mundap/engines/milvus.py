@@ -110,8 +110,8 @@ class Milvus:
             kind, built, _ = INDEXES[settings.dense]
             indexes.append(("vector", kind, "IP", built))
         if self.full_text:
-            # As tantivy has them, whose scores the embedded index gives.
-            indexes.append(("sparse", "SPARSE_INVERTED_INDEX", "BM25", {"bm25_k1": 1.2, "bm25_b": 0.75}))
+            weights = {"bm25_k1": settings.k1, "bm25_b": settings.b}
+            indexes.append(("sparse", "SPARSE_INVERTED_INDEX", "BM25", weights))
         self._create(self._name, schemas.passages, indexes)
 
     def _create(self, name: str, schema: Any, indexes: list[tuple[str, str, str, dict[str, Any]]]) -> None:

@@ -19,7 +19,7 @@ from mundap.index.corpus import Filters
 from mundap.index.fusion import Fusion
 from mundap.index.index import Index
 from mundap.index.manifest import LexicalEntry, Manifest
-from mundap.index.modes import Mode
+from mundap.index.modes import Mode, checked_bm25
 from mundap.records import Document, Hit, Passage, Skipped
 
 _CANDIDATES = 1000  # of each list: what the scores are normalised over
@@ -91,9 +91,12 @@ class RemoteIndex(Index):
         scale: float = 1.1,
         candidates: int = _CANDIDATES,
         by_document: bool = False,
+        k1: float | None = None,
+        b: float | None = None,
     ) -> list[list[Hit]]:
         """The best passages for each question, as `Index.search_batch`."""
         mode = mode or self.default_mode
+        self._check_bm25(k1, b)
         questions = [question.encode("utf-8", "replace").decode() for question in questions]
         self._check(questions, k, mode, fusion)
         if not math.isfinite(scale) or not math.isfinite(weight or 0.0):
@@ -110,6 +113,15 @@ class RemoteIndex(Index):
             raise UsageError(f"{self.engine.limits}. Use --mode dense.")
         if k > self.engine.most:
             raise UsageError(f"k = {k}: {self.engine.address} gives {self.engine.most} at most")
+
+    def _check_bm25(self, k1: float | None, b: float | None) -> None:
+        """The engine's BM25 index has its k1 and b built in."""
+        settings = self.manifest.settings
+        if checked_bm25(k1, b, settings.bm25) != settings.bm25:
+            raise UsageError(
+                f"{self.engine.address} was made with k1 {settings.k1} and b {settings.b}, and ranks with no others. "
+                "Leave them out, or build it again with --fresh."
+            )
 
     def _where(self, filters: Filters | None) -> Where:
         if not filters:
@@ -183,9 +195,12 @@ class RemoteIndex(Index):
         weight: float | None = None,
         scale: float = 1.1,
         by_document: bool = False,
+        k1: float | None = None,
+        b: float | None = None,
     ) -> list[Hit]:
         """Order given passages by how well they fit a question, as `Index.rerank`; those without a score come last."""
         mode = mode or self.default_mode
+        self._check_bm25(k1, b)
         self._check([question], 1, mode, fusion)
         rows = {row.key: row for name in names for row in self._named(name)}
         size = min(max(1, len(rows)), self.engine.most)

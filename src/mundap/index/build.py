@@ -21,6 +21,7 @@ from mundap.index.corpus import Corpus, Filters
 from mundap.index.ingest import Ingest, Report, Watcher, splitter
 from mundap.index.manifest import Manifest, Settings
 from mundap.index.model import open_encoder
+from mundap.index.modes import DEFAULT_BM25, checked_bm25
 from mundap.index.verify import damaged_passages
 from mundap.index.writer import Writer
 from mundap.models import folder as models
@@ -49,6 +50,8 @@ class Options:
         language: The language of the stemmer.
         model: A shipped model's name or a model folder; `none` makes an index for BM25 alone.
         dense: `auto`, `exact`, `ivf` or `hnsw`.
+        k1: Of BM25: how much a repeated term still counts.
+        b: Of BM25: how much long passages are discounted.
         form: Read all files as this format instead of telling it from each.
         ignore: Patterns of files to leave out.
         follow_links: Follow symbolic links that lead out of the given folders.
@@ -61,6 +64,8 @@ class Options:
     language: str | None = None
     model: str | None = None
     dense: str | None = None
+    k1: float | None = None
+    b: float | None = None
     form: str | None = None
     ignore: tuple[str, ...] = ()
     follow_links: bool = False
@@ -185,13 +190,14 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
     if options.language is not None:
         check_language(options.language)
     dense.kind_for(options.dense or "auto", 0)
+    checked_bm25(options.k1, options.b, DEFAULT_BM25)
     given = {
         name: value
-        for name in ("words", "overlap", "sentences", "chunks", "language", "dense")
+        for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b")
         if (value := getattr(options, name)) is not None
     }
     if existing is None or fresh:
-        kept = existing or Settings(sentences=True)
+        kept = existing or Settings(sentences=True, **DEFAULT_BM25._asdict())
         model = options.model
         if model is None:
             model = (existing.model or "none") if existing else default_model(paths, out, options)
@@ -203,10 +209,14 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
-                f"the index in {out} was made with {name} {getattr(existing, name) or 'none'}, not {value or 'none'}. "
+                f"the index in {out} was made with {name} {_shown(getattr(existing, name))}, not {_shown(value)}. "
                 "Leave the option out, choose another -o, or rebuild with --fresh."
             )
     return existing
+
+
+def _shown(value: Any) -> Any:
+    return value if isinstance(value, float) else value or "none"
 
 
 def default_model(paths: Sequence[str | Path], out: Path | None, options: Options) -> str:

@@ -1,6 +1,7 @@
 """The passages of one state of the index: segments, tombstones, and the way from a number to a passage."""
 
 import random
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from mundap.index.manifest import Manifest
 from mundap.index.matching import Filters as Filters
 from mundap.index.matching import matching_passages
-from mundap.index.segment import Segment, SourceState, map_file
+from mundap.index.segment import VECTOR, Segment, SourceState, map_file
 from mundap.records import Document, Passage
 
 
@@ -56,7 +57,7 @@ class Corpus:
     def _locate(self, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Segment]]:
         """Yield for each segment concerned: which of the numbers are its, and their rows."""
         owner = np.searchsorted(self._firsts, numbers, "right") - 1
-        for position in np.unique(owner[owner >= 0]):
+        for position in np.flatnonzero(np.bincount(owner[owner >= 0])).tolist():
             where = np.flatnonzero(owner == position)
             segment = self.segments[position]
             yield where, segment.rows(numbers[where]), segment
@@ -78,10 +79,13 @@ class Corpus:
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
         """The stored vectors of these passages, as float32."""
         dimension = self.segments[0].dimension if self.segments else 0
-        result = np.empty((len(numbers), dimension), np.float32)
+        stored = np.empty((len(numbers), dimension), VECTOR)
         for where, rows, segment in self._locate(numbers):
-            result[where] = segment.vectors[rows]
-        return result
+            if len(where) == len(numbers):
+                stored = segment.vectors[rows]
+            else:
+                stored[where] = segment.vectors[rows]
+        return as_floats(stored)
 
     def document_owners(self, numbers: np.ndarray) -> np.ndarray:
         """For each passage the number of its document's first passage: the same for all of a document."""
@@ -199,6 +203,16 @@ class Corpus:
             numbers = segment.numbers()
             for row in np.flatnonzero(self.living(segment)):
                 yield int(numbers[row]), segment.passage(int(row))
+
+
+def as_floats(stored: np.ndarray) -> np.ndarray:
+    """Stored vectors as float32. FAISS converts many times as fast as numpy, and is asked where it is loaded anyway."""
+    faiss = sys.modules.get("faiss")
+    if faiss is None or not stored.size or sys.byteorder != "little":
+        return stored.astype(np.float32)
+    dimension = stored.shape[1]
+    quantizer = faiss.ScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_fp16)
+    return np.asarray(quantizer.decode(np.ascontiguousarray(stored).view(np.uint8)))
 
 
 def in_sorted(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from mundap.errors import IndexDamaged, UsageError
 from mundap.index.corpus import Corpus
 from mundap.index.lexical import Ranking
 from mundap.index.manifest import DenseEntry, FileEntry
+from mundap.machine import cores, one_blas_thread
 
 KINDS = ("auto", "exact", "ivf", "hnsw")
 
@@ -189,6 +190,8 @@ class Dense:
                 self._ann.nprobe = max(_LEAST_PROBES, int(self._ann.nlist * _PROBED))
             else:
                 _hnsw(self._ann).efSearch = 200
+            one_blas_thread()
+            faiss.omp_set_num_threads(cores())
             # FAISS 1.15 keeps small batches off BLAS by default, which costs a factor of eight.
             faiss.cvar.distance_compute_blas_threshold = 20
         return self._ann

@@ -1,5 +1,7 @@
 """One ranking out of two. Every candidate comes with both of its exact scores."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mundap.index.modes import FUSIONS as FUSIONS
@@ -11,6 +13,8 @@ CANDIDATES = 2000
 _NORMALISED_OVER = 1000
 _ROUNDING = 1e-6  # of equal scores, as float32 has them
 _RRF = 60
+_FIRST_COMPLETED = 64  # beyond k
+_SLACK = 1e-4  # a score is not the same to the last bit whichever way it is computed
 
 
 def zscore(bm25: np.ndarray, dense: np.ndarray, lists: tuple[np.ndarray, np.ndarray], weight: float) -> np.ndarray:
@@ -36,9 +40,48 @@ def linear(bm25: np.ndarray, dense: np.ndarray, scale: float) -> np.ndarray:
 def reciprocal_rank(numbers: np.ndarray, rankings: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """The sum of 1 / (60 + rank) over the lists a passage is in."""
     scores = np.zeros(len(numbers), np.float32)
+    order = np.argsort(numbers)
     for ranked in rankings:
-        rank = {int(number): position for position, number in enumerate(ranked, 1)}
-        scores += np.array(
-            [1 / (_RRF + rank[n]) if (n := int(number)) in rank else 0 for number in numbers], np.float32
-        )
+        places = order[np.searchsorted(numbers, ranked, sorter=order)]
+        scores[places] += (1 / (_RRF + np.arange(1, len(ranked) + 1))).astype(np.float32)
     return scores
+
+
+def complete(
+    join: Callable[[np.ndarray], np.ndarray],
+    bm25: np.ndarray,
+    missing: np.ndarray,
+    most: float,
+    k: int,
+    score: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """The joined scores, right for the best k candidates; `bm25` is completed on the way, as far as these need it.
+
+    A BM25 score that is missing lies between 0 and the last of the list. Only where the larger of the two would bring a
+    candidate among the best k is it worth computing; the most promising come first, since they raise the bar.
+
+    Args:
+        join: From BM25 scores of all candidates to joined ones; a higher one never makes less.
+        bm25: The scores of all candidates, 0 where they are missing; changed in place.
+        missing: Where they are.
+        most: The most that a missing one can be.
+        k: How many of the best must be right.
+        score: The scores of some candidates, given by their positions.
+    """
+    missing = missing.copy()
+    batch = k + _FIRST_COMPLETED
+    while True:
+        joined = join(bm25)
+        if most <= 0 or not missing.any():
+            return joined
+        promising = np.flatnonzero(missing)
+        if len(joined) > k:
+            bar = np.partition(joined, len(joined) - k)[len(joined) - k]
+            reach = join(np.where(missing, most * (1 + _SLACK), bm25))[promising]
+            near = reach >= bar - _SLACK * max(1.0, abs(float(bar)))
+            promising = promising[near][np.argsort(-reach[near], kind="stable")[:batch]]
+        if not len(promising):
+            return joined
+        bm25[promising] = score(promising)
+        missing[promising] = False
+        batch *= 4

@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +22,7 @@ from mundap.index.fusion import Fusion
 from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
 from mundap.index.model import open_encoder
-from mundap.index.modes import MODES, Mode
+from mundap.index.modes import MODES, Bm25, Mode, checked_bm25
 from mundap.machine import cores
 from mundap.records import Document, Hit, Passage, Skipped
 
@@ -31,6 +31,19 @@ if TYPE_CHECKING:
 
 MAX_K = 100_000
 MAX_QUESTION = 100_000  # characters; far beyond any question, and a bound on the work one can cause
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """How passages are ranked: the options of `Index.search_batch`."""
+
+    mode: Mode
+    bm25: Bm25
+    fusion: Fusion = "zscore"
+    weight: float | None = None
+    scale: float = 1.1
+    candidates: int = _fusion.CANDIDATES
+
 
 _Found = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
 
@@ -52,7 +65,9 @@ class Index:
                 self._corpus = Corpus(self.path, self.manifest)
                 self.analyzer = Analyzer(self.manifest.settings.language, self.manifest.settings.hangul)
                 lexical = self.manifest.lexical
-                self._lexical = Lexical(self.path / lexical.folder, self.analyzer, lexical.files)
+                bm25 = self.manifest.settings.bm25
+                self._lexical = Lexical(self.path / lexical.folder, self.analyzer, lexical.files, bm25)
+                self._lexical.analysed = self._analysed
                 self.analyzer.held = self._held()
                 failure = None
             except (IndexDamaged, FileNotFoundError) as error:
@@ -76,6 +91,12 @@ class Index:
     def _held(self) -> tuple[str, ...]:
         """The languages questions may be in. One passage in a hundred may be mistaken for another language."""
         return tuple(code for code, count in self._lexical.languages() if count * 100 >= len(self._corpus))
+
+    def _analysed(self, numbers: np.ndarray) -> Iterator[list[str]]:
+        """The terms of some passages, made anew from their text as for the index."""
+        passages = self._corpus.passages_at(numbers)
+        texts = [(f"{one.title}\n{one.text}", one.metadata.get("language", "")) for one in passages]
+        return self.analyzer.terms_of(texts)
 
     def reopened(self) -> Self:
         """The index as it is now. The encoder is taken along if it still is the one."""
@@ -117,7 +138,8 @@ class Index:
         mode = mode or self.default_mode
         self._check([question], k, mode, "zscore")
         vector = self._vectors([question])[0] if mode != "bm25" else None
-        numbers, scores, _, _ = self._rank(question, vector, k, mode, None, "zscore", None, 1.1, _fusion.CANDIDATES)
+        how = _Ranking(mode, self.manifest.settings.bm25)
+        numbers, scores, _, _ = self._rank(question, vector, k, None, how)
         return list(zip(self._corpus.names_at(numbers), scores.tolist(), strict=True))
 
     def search_batch(
@@ -132,6 +154,8 @@ class Index:
         scale: float = 1.1,
         candidates: int = _fusion.CANDIDATES,
         by_document: bool = False,
+        k1: float | None = None,
+        b: float | None = None,
     ) -> list[list[Hit]]:
         """The best passages for each question.
 
@@ -145,12 +169,15 @@ class Index:
             scale: The papers' lambda, for `linear`.
             candidates: How many of each list are considered.
             by_document: One hit a document, its best passage.
+            k1: Of BM25, how much a repeated term still counts; by default the index's.
+            b: Of BM25, how much long passages are discounted; by default the index's.
         """
         mode = mode or self.default_mode
         questions = [question.encode("utf-8", "replace").decode() for question in questions]
         self._check(questions, k, mode, fusion)
         if not math.isfinite(scale) or not math.isfinite(weight or 0.0):
             raise UsageError("lambda and weight must be numbers")
+        how = _Ranking(mode, self._bm25_with(k1, b), fusion, weight, scale, candidates)
         among = self._corpus.matching(filters) if filters else None
         vectors = self._vectors(questions) if mode != "bm25" else None
 
@@ -162,9 +189,7 @@ class Index:
             ready = nearest[position] if nearest else None
             wanted = size
             while True:
-                found = self._rank(
-                    questions[position], vector, wanted, mode, among, fusion, weight, scale, candidates, ready
-                )
+                found = self._rank(questions[position], vector, wanted, among, how, ready)
                 ready = None
                 numbers = found[0]
                 enough = not by_document or len(np.unique(self._corpus.document_owners(numbers))) >= k
@@ -186,6 +211,8 @@ class Index:
         weight: float | None = None,
         scale: float = 1.1,
         by_document: bool = False,
+        k1: float | None = None,
+        b: float | None = None,
     ) -> list[Hit]:
         """Order given passages by how well they fit a question; ids that are not in the index are left out.
 
@@ -196,7 +223,8 @@ class Index:
         among = np.unique(self._corpus.numbers_named(names))
         vector = self._vectors([question])[0] if mode != "bm25" else None
         size = max(1, len(among))
-        found = self._rank(question, vector, size, mode, among, fusion, weight, scale, size)
+        how = _Ranking(mode, self._bm25_with(k1, b), fusion, weight, scale, size)
+        found = self._rank(question, vector, size, among, how)
         if len(found[0]) < len(among):  # BM25 does not list what has no word of the question in it: those come last
             rest = np.setdiff1d(among, found[0])
             zeros = np.zeros(len(rest), np.float32)
@@ -332,46 +360,78 @@ class Index:
         question: str,
         vector: np.ndarray | None,
         k: int,
-        mode: str,
         among: np.ndarray | None,
-        fusion: Fusion,
-        weight: float | None,
-        scale: float,
-        candidates: int,
+        how: _Ranking,
         ready: Nearest | None = None,
     ) -> _Found:
         """Numbers, scores, and the BM25 and dense scores behind them."""
-        if mode == "bm25":
-            numbers, scores = self._bm25(question, k, among)
+        if how.mode == "bm25":
+            numbers, scores = self._bm25(question, k, among, how.bm25)
             return numbers, scores, scores, None
         assert vector is not None
-        if mode == "dense":
+        if how.mode == "dense":
             numbers, scores = (ready or self._nearest(vector, k, among)).ranking
             return numbers, scores, None, scores
-        size = max(k, candidates)
-        left, (right, score) = self._bm25(question, size, among), ready or self._nearest(vector, size, among)
+        return self._hybrid(question, vector, k, among, how, ready)
+
+    def _hybrid(
+        self,
+        question: str,
+        vector: np.ndarray,
+        k: int,
+        among: np.ndarray | None,
+        how: _Ranking,
+        ready: Nearest | None,
+    ) -> _Found:
+        """The two lists as one. Every candidate has its exact dense score; BM25's only where it can matter."""
+        size = max(k, how.candidates)
+        left, (right, score) = self._bm25(question, size, among, how.bm25), ready or self._nearest(vector, size, among)
         numbers = np.union1d(left[0], right[0])
-        # A list that is not full has every passage with a word of the question: no other has a score.
-        bm25 = _completed(
-            numbers,
-            left,
-            lambda missing: self._lexical.scores(question, missing) if len(left[0]) >= size else np.float32(0),
-        )
         dense = _completed(numbers, right, score)
-        if fusion == "linear":
-            scores = _fusion.linear(bm25, dense, scale)
-        elif fusion == "rrf":
+        bm25 = np.zeros(len(numbers), np.float32)
+        known = np.searchsorted(numbers, left[0])
+        bm25[known] = left[1]
+        missing = np.ones(len(numbers), bool)
+        missing[known] = False
+        # A list that is not full has every passage with a word of the question: no other has a score.
+        most = float(left[1][-1]) if len(left[0]) >= size else 0.0
+
+        def lexical(places: np.ndarray) -> np.ndarray:
+            return self._lexical.scores(question, numbers[places], how.bm25)
+
+        if how.fusion == "rrf":
             scores = _fusion.reciprocal_rank(numbers, (left[0], right[0]))
+            order = np.lexsort((numbers, -scores))[:k]
+            shown = order[missing[order]]
+            if most > 0 and len(shown):
+                bm25[shown] = lexical(shown)
+            return numbers[order], scores[order], bm25[order], dense[order]
+        share = how.weight
+        if share is None:
+            share = self.encoder.config.weight_for(question)  # type: ignore[union-attr]
+        lists = (left[1], right[1])
+
+        def join(values: np.ndarray) -> np.ndarray:
+            if how.fusion == "linear":
+                return _fusion.linear(values, dense, how.scale)
+            return _fusion.zscore(values, dense, lists, share)
+
+        if how.fusion == "zscore" and share > 1:  # then a higher BM25 score makes less: all are needed
+            bm25[missing] = lexical(np.flatnonzero(missing)) if most > 0 else 0
+            scores = join(bm25)
         else:
-            share = weight if weight is not None else self.encoder.config.weight_for(question)  # type: ignore[union-attr]
-            scores = _fusion.zscore(bm25, dense, (left[1], right[1]), share)
+            scores = _fusion.complete(join, bm25, missing, most, k, lexical)
         order = np.lexsort((numbers, -scores))[:k]
         return numbers[order], scores[order], bm25[order], dense[order]
 
-    def _bm25(self, question: str, k: int, among: np.ndarray | None) -> Ranking:
+    def _bm25_with(self, k1: float | None, b: float | None) -> Bm25:
+        """The index's parameters of BM25, or those that a search asks for."""
+        return checked_bm25(k1, b, self.manifest.settings.bm25)
+
+    def _bm25(self, question: str, k: int, among: np.ndarray | None, bm25: Bm25) -> Ranking:
         if among is not None:
-            return self._lexical.search_among(question, k, among)
-        return self._lexical.search(question, k, self._corpus.alive)
+            return self._lexical.search_among(question, k, among, bm25)
+        return self._lexical.search(question, k, self._corpus.alive, bm25)
 
     def _nearest(self, vector: np.ndarray, k: int, among: np.ndarray | None) -> Nearest:
         if among is not None:

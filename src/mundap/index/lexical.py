@@ -24,7 +24,9 @@ from mundap.errors import IndexDamaged
 from mundap.index.analyzer import AUTO, Analyzer
 from mundap.index.corpus import in_sorted
 from mundap.index.manifest import FileEntry
+from mundap.index.modes import TANTIVY, Bm25
 from mundap.index.segment import map_file
+from mundap.index.terms import Terms, TermsWriter, code_bytes, codes_of, count_codes, terms_files
 
 _HEAP = 256_000_000
 _AT_ONCE = 512  # passages analysed together
@@ -32,6 +34,8 @@ _MOST_TERMS = 1024  # of a question; a longer one is cut, far beyond anything a 
 _SMALL_SET = 20_000
 _TIE_MARGIN = 16  # fetched beyond k, to see whether the k-th place is shared
 _MOST_TIED = 20_000
+_RESCORED = 1000  # candidates of tantivy that are scored again for another k1 or b; four times k where that is more
+_MOST_ANALYSED = 100_000  # passages whose terms are remembered where the index has not stored them
 _META = "meta.json"
 _KINDS = ("idx", "pos", "term", "store", "fast", "fieldnorm")
 
@@ -41,17 +45,33 @@ Ranking = tuple[np.ndarray, np.ndarray]
 Alive = Callable[[np.ndarray], np.ndarray]
 """Tells for each passage number whether it may be found."""
 
+Analysed = Callable[[np.ndarray], Iterable[Sequence[str]]]
+"""Gives the terms of each of some passages, made anew from their text."""
+
 
 class Lexical:
-    """The tantivy index, for reading. `SparseLexical` has the same `search` and `scores`."""
+    """The tantivy index, for reading. `SparseLexical` has the same `search` and `scores`.
 
-    def __init__(self, folder: Path, analyzer: Analyzer, files: Sequence[FileEntry] = ()) -> None:
+    Tantivy ranks with its own k1 and b. For others its best candidates are scored again from the frequencies of the
+    question's terms in them, which are stored, or else counted by analysing their text again.
+
+    Attributes:
+        bm25: The k1 and b of searches that ask for no others.
+        analysed: Gives the terms of passages where the index has not stored them.
+    """
+
+    def __init__(self, folder: Path, analyzer: Analyzer, files: Sequence[FileEntry] = (), bm25: Bm25 = TANTIVY) -> None:
         """Open the index in a folder, if the files are as they should be."""
         self.analyzer = analyzer
+        self.bm25 = bm25
+        self.analysed: Analysed | None = None
+        self._memory: dict[int, np.ndarray] = {}
+        self._totals: tuple[float, float] | None = None
         self._folder = folder
         for entry in files:
             map_file(folder.parent, entry)
         self._schema = _schema()
+        self._terms = Terms(folder)
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         with self._damage():
             if not tantivy.Index.exists(str(folder)):
@@ -94,8 +114,15 @@ class Lexical:
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
 
-    def search(self, question: str, k: int, alive: Alive | None = None) -> Ranking:
+    def search(self, question: str, k: int, alive: Alive | None = None, bm25: Bm25 | None = None) -> Ranking:
         """The best k living passages. Ties go to the lower number, so that an order can be repeated."""
+        if (bm25 or self.bm25) == TANTIVY:
+            return self._search(question, k, alive)
+        numbers, _ = self._search(question, max(_RESCORED, 4 * k), alive)
+        return _best(k, numbers, self.scores(question, numbers, bm25))
+
+    def _search(self, question: str, k: int, alive: Alive | None) -> Ranking:
+        """The best k as tantivy scores them."""
         query = self._query(question)
         limit = k + _TIE_MARGIN
         while query is not None and len(self):
@@ -111,21 +138,78 @@ class Lexical:
             limit *= 4
         return np.empty(0, np.uint64), np.empty(0, np.float32)
 
-    def search_among(self, question: str, k: int, numbers: np.ndarray) -> Ranking:
+    def search_among(self, question: str, k: int, numbers: np.ndarray, bm25: Bm25 | None = None) -> Ranking:
         """The best k out of a given set of passages."""
         if len(numbers) > _SMALL_SET:
             allowed = np.sort(numbers)
-            return self.search(question, k, lambda found: in_sorted(allowed, found))
-        scores = self.scores(question, numbers)
-        order = np.lexsort((numbers, -scores))[:k]
-        order = order[scores[order] > 0]
-        return numbers[order], scores[order]
+            return self.search(question, k, lambda found: in_sorted(allowed, found), bm25)
+        return _best(k, numbers, self.scores(question, numbers, bm25))
 
-    def scores(self, question: str, numbers: np.ndarray) -> np.ndarray:
+    def scores(self, question: str, numbers: np.ndarray, bm25: Bm25 | None = None) -> np.ndarray:
         """The exact BM25 score of each of these passages, 0 where no term matches."""
+        bm25 = bm25 or self.bm25
+        if not len(numbers):
+            return np.zeros(0, np.float32)
+        return self._tantivy_scores(question, numbers) if bm25 == TANTIVY else self._own_scores(question, numbers, bm25)
+
+    def _own_scores(self, question: str, numbers: np.ndarray, bm25: Bm25) -> np.ndarray:
+        """Scores as tantivy makes them, with another k1 and b and the true lengths of passages."""
+        terms = self.analyzer.question_terms(question)[:_MOST_TERMS]
+        statistics = self._statistics(question)
+        if statistics is None:
+            return np.zeros(len(numbers), np.float32)
+        passages, average = statistics
+        with self._damage():
+            found = np.array([self._searcher.doc_freq("body", term) for term in terms], np.float64)
+        idf = np.log1p((passages - found + 0.5) / (found + 0.5))
+        counts, lengths = self._frequencies(numbers, codes_of(terms))
+        discount = bm25.k1 * (1 - bm25.b + bm25.b * lengths / average)
+        with np.errstate(invalid="ignore"):  # 0 / 0, where k1 is 0 and the term is not there
+            weights = np.where(counts > 0, counts / (counts + discount[:, None]), 0.0)
+        return np.asarray((bm25.k1 + 1) * (weights @ idf), np.float32)
+
+    def _statistics(self, question: str) -> tuple[float, float] | None:
+        """How many passages tantivy counts, and their mean length: it tells both when it explains a score.
+
+        None if no passage has a word of the question: then there is nothing to explain, and nothing to score.
+        """
+        if self._totals is None:
+            query = self._query(question)
+            with self._damage():
+                hits = self._searcher.search(query, 1, count=False).hits if query is not None else []
+                if hits:
+                    told = _told(json.loads(query.explain(self._searcher, hits[0][1]).to_json()))
+                    self._totals = told["N"], told["avgdl"]
+        return self._totals
+
+    def _frequencies(self, numbers: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How often each passage has each term, and its length: as stored, or out of the text."""
+        counts, lengths = self._terms.frequencies(numbers, wanted)
+        unknown = np.flatnonzero(lengths == 0)
+        if len(unknown) and self.analysed is not None:
+            codes = self._analysed_codes(numbers[unknown])
+            lengths[unknown] = [len(one) for one in codes]
+            starts = np.cumsum(lengths[unknown]) - lengths[unknown]
+            counts[unknown] = count_codes(np.concatenate(codes), starts, lengths[unknown], wanted)
+        return counts, lengths
+
+    def _analysed_codes(self, numbers: np.ndarray) -> list[np.ndarray]:
+        assert self.analysed is not None
+        known = self._memory  # a search in another thread may begin a new one
+        missing = np.array([number for number in numbers.tolist() if number not in known], np.uint64)
+        new = {
+            number: code_bytes(terms) for number, terms in zip(missing.tolist(), self.analysed(missing), strict=True)
+        }
+        found = [new[number] if number in new else known[number] for number in numbers.tolist()]
+        if len(known) + len(new) > _MOST_ANALYSED:
+            known = self._memory = {}
+        known.update(new)
+        return found
+
+    def _tantivy_scores(self, question: str, numbers: np.ndarray) -> np.ndarray:
         result = np.zeros(len(numbers), np.float32)
         query = self._query(question)
-        if query is None or not len(numbers):
+        if query is None:
             return result
         among = tantivy.Query.term_set_query(self._schema, "number", numbers.tolist())
         both = tantivy.Query.boolean_query(
@@ -168,6 +252,21 @@ class Lexical:
         return np.array(numbers, np.uint64), np.array([score for score, _ in hits], np.float32)
 
 
+def _best(k: int, numbers: np.ndarray, scores: np.ndarray) -> Ranking:
+    """The best k that have a score; ties go to the lower number."""
+    order = np.lexsort((numbers, -scores))[:k]
+    order = order[scores[order] > 0]
+    return numbers[order], scores[order]
+
+
+def _told(explanation: dict[str, Any]) -> dict[str, float]:
+    """The values in tantivy's explanation of a score, by the first word of what it says about them."""
+    values = {explanation["description"].split(",")[0]: explanation["value"]}
+    for part in explanation.get("details", ()):
+        values |= _told(part)
+    return values
+
+
 class LexicalWriter:
     """Adds to a tantivy index that nobody reads yet, and takes away from it.
 
@@ -176,13 +275,17 @@ class LexicalWriter:
         analyzer: Text into terms.
         threads: How many write at the same time.
         base: The folder of the state to begin with, if the folder is new.
+        store_terms: Keep the terms of every passage too, for scores with another k1 and b than tantivy's.
     """
 
-    def __init__(self, folder: Path, analyzer: Analyzer, threads: int, base: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, analyzer: Analyzer, threads: int, base: Path | None = None, store_terms: bool = False
+    ) -> None:
         self.analyzer = analyzer
         self._waiting: list[tuple[int, str, str]] = []
         self.folder = folder
         self._schema = _schema()
+        self._terms = TermsWriter(folder) if store_terms else None
         existing = folder.exists() or base is not None
         try:
             if folder.exists():
@@ -216,6 +319,8 @@ class LexicalWriter:
                 self._writer.add_document(document)
             except ValueError as error:
                 raise _as_os_error(error) from error
+            if self._terms is not None:
+                self._terms.add(number, terms)
         self._waiting.clear()
 
     def delete(self, numbers: Iterable[int]) -> None:
@@ -230,6 +335,11 @@ class LexicalWriter:
         )
         self._delete(query)
 
+    def drop_terms_from(self, number: int) -> None:
+        """Remove the stored terms of passages from this number on, which a writer left that died before its commit."""
+        if self._terms is not None:
+            self._terms.drop_from(number)
+
     def _delete(self, query: Any) -> None:
         try:
             self._writer.delete_documents_by_query(query)
@@ -243,6 +353,8 @@ class LexicalWriter:
             OSError: The disk is full or cannot be written.
         """
         self._add_waiting()
+        if self._terms is not None:
+            self._terms.flush()
         try:
             self._writer.commit()
         except ValueError as error:
@@ -257,6 +369,8 @@ class LexicalWriter:
     def finish(self) -> list[Path]:
         """Close it for good; returns its files, which are all on the disk and change no more."""
         self.close()
+        if self._terms is not None:
+            self._terms.join()
         remove_unlisted(self.folder)
         files = [self.folder / name for name in listed(self.folder)]
         # Tantivy makes some of its files for their owner alone; whoever may read the index must read them too.
@@ -276,7 +390,7 @@ class LexicalWriter:
 
 
 def listed(folder: Path) -> list[str]:
-    """The names of the files that tantivy's own list names, with that of the list.
+    """The names of the files that tantivy's own list names, with that of the list, and of those with stored terms.
 
     Raises:
         IndexDamaged: The list is missing or broken.
@@ -286,7 +400,7 @@ def listed(folder: Path) -> list[str]:
         names += [f"{segment}.{kind}" for kind in _KINDS]
         if deletes:
             names.append(f"{segment}.{deletes['opstamp']}.del")
-    return sorted(names)
+    return sorted(names + [file.path.name for file in terms_files(folder)])
 
 
 def count(folder: Path) -> int:

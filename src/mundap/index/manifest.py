@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from mundap.disk import write_atomic
 from mundap.errors import IndexDamaged, IndexMissing
+from mundap.index.modes import MOST_K1, TANTIVY, Bm25
 
 FORMAT = 2
 READABLE = (1, 2)
@@ -81,6 +82,8 @@ class Settings:
         fingerprint: The encoder's own checksum.
         dimension: The length of a vector.
         dense: `auto`, `exact`, `ivf` or `hnsw`.
+        k1: Of BM25, as searches use it that ask for no other. An index from before it was noted has tantivy's.
+        b: Likewise.
     """
 
     words: int = 100
@@ -93,6 +96,13 @@ class Settings:
     fingerprint: str = ""
     dimension: int = 0
     dense: str = "auto"
+    k1: float = TANTIVY.k1
+    b: float = TANTIVY.b
+
+    @property
+    def bm25(self) -> Bm25:
+        """The parameters of BM25 together."""
+        return Bm25(self.k1, self.b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +200,7 @@ class Manifest:
 
 
 T = TypeVar("T")
-_NAMES = {int: "a whole number", str: "a text", bool: "true or false", dict: "an object"}
+_NAMES = {int: "a whole number", str: "a text", bool: "true or false", float: "a number", dict: "an object"}
 
 
 class _Misfit(Exception):
@@ -248,16 +258,22 @@ def _value(kind: Any, value: Any, where: str, unknown: list[str]) -> Any:
     if is_dataclass(kind):
         return _restored(kind, value, f"{where}.", unknown)  # type: ignore[arg-type]
     wanted = get_origin(kind) or kind
+    if wanted is float and type(value) is int:  # other programs may write 1 for 1.0
+        value = float(value)
     # True is an int to Python; no count or size of ours is negative, or beyond what a file can hold.
     if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
         raise _Misfit(f"{where} is not {_NAMES[wanted]}")
     if wanted is int and not 0 <= value < 1 << 62:
+        raise _Misfit(f"{where} is out of bounds")
+    if wanted is float and not 0 <= value <= MOST_K1:  # nan is not either
         raise _Misfit(f"{where} is out of bounds")
     return value
 
 
 def _check_names(manifest: Manifest) -> None:
     """What a manifest names is below the folder of the index, where it always is."""
+    if manifest.settings.b > 1:
+        raise _Misfit("settings.b is out of bounds")
     if not re.fullmatch(r"lexical-\d{6,}", manifest.lexical.folder):
         raise _Misfit("lexical.folder is no name of ours")
     for segment in manifest.segments:

@@ -1,4 +1,4 @@
-"""TF-IDF and BM25 as sparse matrices, for experiments that tantivy's fixed k1 and b cannot serve."""
+"""TF-IDF and BM25 as sparse matrices in memory: exact over all passages, for experiments and to compare with."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -26,6 +26,7 @@ from mundap.index.housekeeping import refuse_foreign, sweep
 from mundap.index.lexical import LexicalWriter
 from mundap.index.lexical import count as lexical_count
 from mundap.index.manifest import COMMITTED, IN_PROGRESS, DenseEntry, FileEntry, LexicalEntry, Manifest, Settings
+from mundap.index.modes import TANTIVY
 from mundap.index.segment import Segment, SourceState, key_hash
 from mundap.index.segment_writer import SegmentWriter
 from mundap.machine import cores
@@ -147,7 +148,9 @@ class Writer:
                 base = self.root / self.committed.lexical.folder
                 self.manifest = self.manifest.with_changes(lexical=self._new_lexical())
             folder = self.root / self.manifest.lexical.folder
-            self._lexical = LexicalWriter(folder, self.analyzer, cores(), base)
+            store_terms = self.manifest.settings.bm25 != TANTIVY
+            self._lexical = LexicalWriter(folder, self.analyzer, cores(), base, store_terms)
+            self._lexical.drop_terms_from(self.manifest.next_number)
             if lexical_count(folder) > len(self.corpus):  # a writer died before it noted what it had added
                 self._lexical.delete_between(self.manifest.next_number)
         return self._lexical
