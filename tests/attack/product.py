@@ -49,6 +49,10 @@ def prepared(work: Path) -> Path:
         (docs / f"{n}.txt").write_text(f"river {n} " + "the music of the moon " * (10 * n + 1))
     rows = ({"_id": f"r{n}", "text": f"word{n % 5} the king of the mountain {n}"} for n in range(40))
     (docs / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    changed = work / "changed"
+    shutil.copytree(docs, changed)
+    (changed / "2.txt").write_text("the mountain has changed")
+    (changed / "4.txt").unlink()
     more = work / "more"
     more.mkdir()
     (more / "new.txt").write_text("the river has music of its own " * 30)
