@@ -12,6 +12,7 @@ from tests.attack.children import Totals, child, quiet
 from tests.attack.product import copied, same, state, verbs
 
 _NOBODY = 65534
+_IN_WORDS = ("MundapError", "MemoryError")  # what the command line has a message for
 _VERBS = ("add", "upload", "delete", "compact", "reindex", "fresh")
 
 
@@ -67,7 +68,7 @@ def _once(
     _, now = child(lambda: state(out))
     if code and not same(now, before):
         totals.judge("lost", f"{where}: failed, and the index is another: {said}")
-    elif code and code != allowed and not (code == 70 and str(said).startswith(("MundapError", "IndexDamaged"))):
+    elif code and code != allowed and not (code == 70 and str(said).startswith(_IN_WORDS)):
         totals.judge("stuck", f"{where}: {code} {said}")
     else:
         again, error = child(lambda: verbs(work)[verb](out) and None)
