@@ -107,6 +107,31 @@ def state(out: Path) -> dict[str, Any] | None:
     return {"held": digest, "count": len(held), "found": found, "generation": index.manifest.generation}
 
 
+def with_vectors(work: Path) -> Path:
+    """An index with a model of its own, of which there is a copy in `good model`; run in a child."""
+    from mundap.index import build, ingest
+    from tests.conftest import make_model
+
+    ingest.Readers = ReadHere  # type: ignore[misc, assignment]
+    make_model(work / "good model")
+    copied(work / "good model", work / "model")
+    build.build([work / "docs"], work / "vectors", build.Options(model=str(work / "model")))
+    return work / "vectors"
+
+
+def dense_state(out: Path) -> dict[str, Any]:
+    """What an index finds by its vectors, and how it joins them with BM25."""
+    from mundap import Index
+
+    index = Index(out)
+    found = {
+        f"{mode} {question}": [[hit.passage.id, round(hit.score, 4)] for hit in index.search(question, 30, mode)]
+        for question in QUESTIONS
+        for mode in ("dense", "hybrid")
+    }
+    return {"held": "", "found": found}
+
+
 def same(left: dict[str, Any] | None, right: dict[str, Any] | None) -> bool:
     """Whether two states hold and find the same; the number of commits may differ."""
     if left is None or right is None:

@@ -190,8 +190,8 @@ def _panics() -> Iterator[None]:
             raise
         reason = str(error).split("\n")[0][:200].rstrip(". ")
         raise _starved(Path("the lexical index"), error) or MundapError(
-            f"the lexical index cannot be written ({reason}). Nothing was changed; run the same command again, and look "
-            "at the index with `mundap verify` if that does not help."
+            f"the lexical index cannot be written ({reason}). Nothing was changed; run the same command again, and "
+            "look at the index with `mundap verify` if that does not help."
         ) from None
 
 
@@ -223,7 +223,8 @@ class LexicalWriter:
             index.register_tokenizer("words", analyzer.words)
             self._writer = index.writer(heap_size=_HEAP, num_threads=min(threads, 8))
         except (ValueError, FileNotFoundError) as error:
-            raise _starved(folder, error) or IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.") from error
+            damaged = IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.")
+            raise _starved(folder, error) or damaged from error
 
     def add(self, number: int, title: str, text: str, language: str = "") -> None:
         """Index a passage under its number, its title with its text."""
