@@ -115,6 +115,19 @@ def test_a_body_that_comes_in_drops_is_ended_soon(server):
         assert connection.recv(1000).startswith(b"HTTP/1.1 408")
 
 
+def test_no_more_than_so_many_send_files_at_once(server):
+    head = (b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000000\r\n\r\n{")  # fmt: skip
+    slow = [socket.create_connection(("127.0.0.1", server.port), 30) for _ in range(3)]
+    for connection in slow:
+        connection.sendall(head)
+    statuses = sorted(connection.recv(1 << 16).split()[1] for connection in slow)
+    assert statuses == [b"408", b"408", b"503"]
+    assert any('"refused": "uploads"' in line for line in server.log)
+    for connection in slow:
+        connection.close()
+
+
 def test_a_server_that_crashes_is_started_again(folder, start):
     server = start({"main": folder / "i"})
     (child,) = subprocess.run(
