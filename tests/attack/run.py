@@ -33,7 +33,7 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--short", action="store_true", help="a sample that takes under two minutes")
     words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--only", default="", help="kills, damage, limits, beside, hostile or requests")
+    words.add_argument("--only", default="", help="kills, damage, limits, beside, hostile, requests or soak")
     words.add_argument("--most", type=int, default=None, help="moments of each kind to kill at; all if not given")
     words.add_argument("--seconds", type=int, default=None, help="give up after so long; 900 if short, else 3600")
     given = words.parse_args()
@@ -85,7 +85,7 @@ def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) ->
     import mundap.index.build
     import mundap.pipeline.index  # noqa: F401  once, for all the children: it starts no thread
     from mundap.text.language import likely
-    from tests.attack import beside, damage, hostile, kills, limits, requests
+    from tests.attack import beside, damage, hostile, kills, limits, requests, soak
     from tests.attack.product import prepared
 
     likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
@@ -102,6 +102,7 @@ def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) ->
         "beside": lambda chance: beside.attack(work, 8 if given.short else 50),
         "hostile": lambda chance: hostile.attack(work, given.short),
         "requests": lambda chance: requests.attack(work, given.short, chance),
+        "soak": lambda chance: soak.attack(work, 5 if given.short else 600, chance),
     }
     for name, family in families.items():
         if given.only in ("", name):
