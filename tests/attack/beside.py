@@ -18,11 +18,17 @@ def attack(work: Path, changes: int) -> dict[str, Totals]:
     told.unlink(missing_ok=True)
     writer = os.fork()
     if not writer:
-        _write(work, out, told, changes)
-        os._exit(0)
+        code = 1
+        try:
+            _write(work, out, told, changes)
+            code = 0
+        finally:  # whatever happens, this process goes no further
+            os._exit(code)
     code, seen = child(lambda: _read(out, writer))
-    os.waitpid(writer, 0)
+    _, status = os.waitpid(writer, 0)
     expected = {one["generation"]: one for one in map(json.loads, told.read_text().splitlines())}
+    if status:
+        totals.judge("stuck", f"the writer ended with {os.waitstatus_to_exitcode(status)}")
     if code:
         totals.judge("stuck", f"reading: {seen}")
         return {"readers beside a writer": totals}

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-LIBRARY = "MUNDAP_ATTACKLIBRARY"
+LIBRARY = "MUNDAP_ATTACK_LIBRARY"  # also marks every process of the attack
+TOO_LONG = 71
 
 
 @dataclass
@@ -47,6 +49,12 @@ class Totals:
         return asdict(self)
 
 
+def summed(totals: dict[str, Totals]) -> dict[str, int]:
+    """The sums over all attacks, under the names of the report."""
+    names = {"tried": "tried", "survived": "survived", "lost": "lost", "silently wrong": "wrong", "stuck": "stuck"}
+    return {name: sum(getattr(one, field) for one in totals.values()) for name, field in names.items()}
+
+
 def preloaded(work: Path) -> None:
     """Start this program again with the library that kills, unless it is there."""
     if os.environ.get(LIBRARY):
@@ -75,7 +83,7 @@ def _killer() -> Any:
 def child(work: Callable[[], Any], seconds: float = 300.0) -> tuple[int, Any]:
     """Do something in a forked process; its exit code (negative: the signal) and what it returned.
 
-    An exception is an exit code of 70 and its text.
+    An exception is an exit code of 70 and its text; one that takes too long is killed, and is TOO_LONG.
     """
     reading, writing = os.pipe()
     process = os.fork()
@@ -90,29 +98,44 @@ def child(work: Callable[[], Any], seconds: float = 300.0) -> tuple[int, Any]:
             json.dump(value, pipe)
         os._exit(code)
     os.close(writing)
-    signal.alarm(0)
     said = _read(reading, process, seconds)
     _, status = os.waitpid(process, 0)
+    if said is None:
+        return TOO_LONG, f"it took longer than {seconds:.0f} seconds"
     code = os.waitstatus_to_exitcode(status)
     return code, json.loads(said) if said else None
 
 
-def _read(pipe: int, process: int, seconds: float) -> bytes:
-    """All that a child says; one that takes too long is killed."""
-    import select
-
+def _read(pipe: int, process: int, seconds: float) -> bytes | None:
+    """All that a child says; one that takes too long is killed, and says nothing."""
     said, until = b"", time.monotonic() + seconds
+    try:
+        while True:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                os.kill(process, signal.SIGKILL)
+                return None
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                return said
+            said += part
+    finally:
+        os.close(pipe)
+
+
+def left_running(seconds: float) -> dict[int, str]:
+    """The processes of this attack that still run after so many seconds, and their commands."""
+    mark = f"{LIBRARY}={os.environ[LIBRARY]}".encode()
+    until = time.monotonic() + seconds
     while True:
-        ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
-        if not ready:
-            os.kill(process, signal.SIGKILL)
-            break
-        part = os.read(pipe, 1 << 16)
-        if not part:
-            break
-        said += part
-    os.close(pipe)
-    return said
+        running = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it ended while it was looked at, or is somebody else's
+                if int(folder.name) != os.getpid() and mark in (folder / "environ").read_bytes().split(b"\0"):
+                    running[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200]
+        if not running or time.monotonic() > until:
+            return running
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager

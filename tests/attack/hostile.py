@@ -13,7 +13,18 @@ from mundap.documents import SourceFile
 from mundap.documents.readers import Limits, Readers
 from mundap.records import Document
 from tests.attack.children import Totals, child, quiet
+from tests.documents.test_hostile import book, nested, sheets, slides
 
+_SHORT = (
+    "span.docx",
+    "merge.md",
+    "objects.jsonl",
+    "strings.xlsx",
+    "slides.pptx",
+    "spine.epub",
+    "headers.eml",
+    "deep.mbox",
+)
 _LIMITS = Limits(memory=1 << 30, memory_factor=0, seconds=20.0, seconds_a_megabyte=0.0)
 
 
@@ -25,7 +36,7 @@ def attack(work: Path, short: bool) -> dict[str, Totals]:
     good = folder / "good.txt"
     good.write_text("all is well")
     bombs = dict(_bombs())
-    names = list(bombs)[:4] if short else list(bombs)
+    names = _SHORT if short else list(bombs)
     for name in names:
         path = folder / name
         path.write_bytes(bombs[name])
@@ -83,6 +94,13 @@ def _bombs() -> Iterator[tuple[str, bytes]]:
     yield "brackets.md", b"[" * 100_000 + b"a" + b"](b)" * 100_000
     yield "quotes.md", b">" * 20_000 + b" text"
     yield "numbers.json", json.dumps({"data": [{"text": "a", "n": 1}]}).replace("1", "9" * 5000).encode()
+    yield "strings.xlsx", sheets(40_000, text="a river " * 4000)
+    yield "slides.pptx", slides(50_000)
+    yield "spine.epub", book(50_000)
+    yield "headers.eml", b"Subject: " + b"=?utf-8?q?a?= <a@b>, " * 50_000 + b"\n\nthe river\n"
+    yield "deep.mbox", b"From x\n" + nested(3000) + b"\nFrom x\nSubject: s\n\nthe river\n"
+    yield "deep.ipynb", b'{"cells": ' + b'[{"a": ' * 100_000
+    yield "deep.rtf", b"{\\rtf1 " + b"{" * 1_000_000
     yield "null.txt", b"\0" * (10 << 20)
     yield (
         "trailer.pdf",

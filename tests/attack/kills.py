@@ -1,7 +1,7 @@
 """Kill -9 at every change of a file, of every change of an index: nothing is lost, doubled or stuck."""
 
 import random
-import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,6 @@ from tests.attack.product import copied, same, state, verbs
 
 def attack(work: Path, most: int | None, chance: random.Random) -> dict[str, Totals]:
     """Kill each verb at every moment, or at so many of them, evenly spread."""
-    shutil.copytree(work / "docs", work / "changed")
-    (work / "changed" / "2.txt").write_text("the mountain has changed")
-    (work / "changed" / "4.txt").unlink()
     return {f"kill {verb}": _verb(work, verb, most, chance) for verb in verbs(work)}
 
 
@@ -37,10 +34,10 @@ def _verb(work: Path, verb: str, most: int | None, chance: random.Random) -> Tot
     for at in _moments(moments, most, chance):
         copied(base, out)
         code, said = child(lambda at=at: whole(at))
-        if code == 70:
-            totals.judge("stuck", f"{verb} at {at}: {said}")
-            continue
-        totals.judge(*_verdict(out, verb, at, before, after, work))
+        if code == -signal.SIGKILL:
+            totals.judge(*_verdict(out, verb, at, before, after, work))
+        elif code or at == 1:  # the last moments are sometimes not reached: threads share their writes differently
+            totals.judge("stuck", f"{verb} at {at}: {code} {said}")
     return totals
 
 

@@ -49,6 +49,10 @@ def prepared(work: Path) -> Path:
         (docs / f"{n}.txt").write_text(f"river {n} " + "the music of the moon " * (10 * n + 1))
     rows = ({"_id": f"r{n}", "text": f"word{n % 5} the king of the mountain {n}"} for n in range(40))
     (docs / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    changed = work / "changed"
+    shutil.copytree(docs, changed)
+    (changed / "2.txt").write_text("the mountain has changed")
+    (changed / "4.txt").unlink()
     more = work / "more"
     more.mkdir()
     (more / "new.txt").write_text("the river has music of its own " * 30)
@@ -101,6 +105,31 @@ def state(out: Path) -> dict[str, Any] | None:
     }
     digest = hashlib.sha256(json.dumps(held).encode()).hexdigest()
     return {"held": digest, "count": len(held), "found": found, "generation": index.manifest.generation}
+
+
+def with_vectors(work: Path) -> Path:
+    """An index with a model of its own, of which there is a copy in `good model`; run in a child."""
+    from mundap.index import build, ingest
+    from tests.conftest import make_model
+
+    ingest.Readers = ReadHere  # type: ignore[misc, assignment]
+    make_model(work / "good model")
+    copied(work / "good model", work / "model")
+    build.build([work / "docs"], work / "vectors", build.Options(model=str(work / "model")))
+    return work / "vectors"
+
+
+def dense_state(out: Path) -> dict[str, Any]:
+    """What an index finds by its vectors, and how it joins them with BM25."""
+    from mundap import Index
+
+    index = Index(out)
+    found = {
+        f"{mode} {question}": [[hit.passage.id, round(hit.score, 4)] for hit in index.search(question, 30, mode)]
+        for question in QUESTIONS
+        for mode in ("dense", "hybrid")
+    }
+    return {"held": "", "found": found}
 
 
 def same(left: dict[str, Any] | None, right: dict[str, Any] | None) -> bool:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,24 +75,36 @@ def _asked(port: int, method: str, path: str, body: Any = None) -> int:
     return 0 if b'"error"' in said else answer.status
 
 
+def _kill_later(process: int, seconds: float) -> int:
+    """The id of the process that will do it."""
+    killer = os.fork()
+    if not killer:
+        time.sleep(seconds)
+        os.kill(process, signal.SIGKILL)
+        os._exit(0)
+    return killer
+
+
 def _killed(out: Path, chance: random.Random, number: int) -> tuple[str, str]:
     """Put documents in one by one, kill the server at some moment: what was reported is there."""
     server, port = _started(out)
     reported: list[str] = []
-    reading = os.fork()
-    if not reading:
-        import time
-
-        time.sleep(chance.uniform(0.2, 3.0))
-        os.kill(server.pid, signal.SIGKILL)
-        os._exit(0)
+    delay = chance.uniform(0.0, 1.5)  # after the first one is in: before it, there is nothing to lose
+    killer = 0
     with contextlib.suppress(OSError, http.client.HTTPException):
-        for position in range(50):
+        for position in range(10_000):
             name = f"upload {number} {position}"
             if _asked(port, "POST", "/v1/documents", {"documents": [{"id": name, "text": "river"}]}) == 200:
                 reported.append(name)
-    os.waitpid(reading, 0)
+            elif not reported:
+                break
+            killer = killer or _kill_later(server.pid, delay)
+    if killer:
+        os.waitpid(killer, 0)
+    server.kill()
     server.wait()
+    if not reported:
+        return "stuck", "no document could be put in"
 
     def look() -> list[str]:
         from filelock import FileLock

@@ -1,19 +1,31 @@
 """Attack the product and report the totals: `python -m tests.attack.run [--short]`.
 
-What is reported: tried, survived, lost (0 is the promise), wrong (silently: 0), stuck (0). Exit 1 if any is not.
+What is reported: tried, survived, lost (0 is the promise), silently wrong (0), stuck (0). Exit 1 if any is not 0.
+It ends in any case, after `--seconds` at the latest, and ends whatever it started.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
-from tests.attack.children import LIBRARY, Totals, child, preloaded
+from tests.attack.children import LIBRARY, Totals, child, left_running, preloaded, summed
+
+_MEMORY_DISK = Path("/dev/shm")  # kills and damage need no real disk, and a busy one makes every fsync wait
+_ROOM = 1 << 30
+
+
+class _Stopped(Exception):
+    """It took too long, or was told to end."""
 
 
 def main() -> int:
@@ -21,46 +33,82 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--short", action="store_true", help="a sample that takes under two minutes")
     words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--only", default="", help="kills, damage, limits, beside, hostile or requests")
+    words.add_argument("--only", default="", help="kills, damage, limits, beside, hostile, requests or soak")
     words.add_argument("--most", type=int, default=None, help="moments of each kind to kill at; all if not given")
+    words.add_argument("--seconds", type=int, default=None, help="give up after so long; 900 if short, else 3600")
     given = words.parse_args()
-    with tempfile.TemporaryDirectory(prefix="mundap-attack-") as folder:
+    totals: dict[str, Totals] = {}
+    with tempfile.TemporaryDirectory(prefix="mundap-attack-", dir=_place()) as folder:
+        Path(folder).chmod(0o755)  # another user is one of the attacks
         preloaded(Path(folder))
-        totals = _attacked(Path(folder), given)
-        shutil.rmtree(Path(os.environ[LIBRARY]).parent, ignore_errors=True)  # of the process before this one
-    failed = sum(one.lost + one.wrong + one.stuck for one in totals.values())
-    sys.stdout.write(json.dumps({"seed": given.seed, "short": given.short,
-                      "attacks": {name: one.as_dict() for name, one in totals.items()},
-                      "tried": sum(one.tried for one in totals.values()), "failed": failed}, indent=1) + "\n")  # fmt: skip
-    return 1 if failed else 0
+        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stop)
+        signal.alarm(given.seconds or (900 if given.short else 3600))
+        began = time.monotonic()
+        try:
+            _attack(Path(folder), given, totals)
+        except _Stopped as error:
+            totals.setdefault("the whole", Totals()).judge("stuck", str(error))
+        finally:
+            signal.alarm(0)
+            _end_all(totals)
+            shutil.rmtree(Path(os.environ[LIBRARY]).parent, ignore_errors=True)  # of the process before this one
+    sums = summed(totals)
+    report = {"seed": given.seed, "short": given.short, "seconds": round(time.monotonic() - began)}
+    report |= {"attacks": {name: one.as_dict() for name, one in totals.items()}} | sums
+    sys.stdout.write(json.dumps(report, indent=1) + "\n")
+    return 0 if sums["tried"] == sums["survived"] else 1
 
 
-def _attacked(work: Path, given: argparse.Namespace) -> dict[str, Totals]:
-    import mundap.index.build  # noqa: F401  once, for all the children: it starts no thread
-    from tests.attack import beside, damage, hostile, kills, limits, requests
+def _place() -> Path | None:
+    with contextlib.suppress(OSError):
+        if os.access(_MEMORY_DISK, os.W_OK) and shutil.disk_usage(_MEMORY_DISK).free > _ROOM:
+            return _MEMORY_DISK
+    return None
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _Stopped(f"ended by {signal.Signals(number).name}")
+
+
+def _end_all(totals: dict[str, Totals]) -> None:
+    """Nothing that was started may still run."""
+    left = left_running(20)
+    verdict = "stuck" if left else "survived"
+    totals.setdefault("nothing is left running", Totals()).judge(verdict, f"{left}")
+    for process in left:
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) -> None:
+    import mundap.index.build
+    import mundap.pipeline.index  # noqa: F401  once, for all the children: it starts no thread
+    from mundap.text.language import likely
+    from tests.attack import beside, damage, hostile, kills, limits, requests, soak
     from tests.attack.product import prepared
 
+    likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not fork"
     work = work / "work"
     code, said = child(lambda: str(prepared(work)))
     if code:
         raise SystemExit(f"the index to attack cannot be made: {said}")
-    chance = random.Random(given.seed)
     most = given.most or (3 if given.short else None)
-    families = {
-        "kills": lambda: kills.attack(work, most, chance),
-        "damage": lambda: damage.attack(work, chance, 0.35 if given.short else 1.0),
-        "limits": lambda: limits.attack(work, given.short),
-        "beside": lambda: beside.attack(work, 8 if given.short else 50),
-        "hostile": lambda: hostile.attack(work, given.short),
-        "requests": lambda: requests.attack(work, given.short, chance),
+    families: dict[str, Callable[[random.Random], dict[str, Totals]]] = {
+        "kills": lambda chance: kills.attack(work, most, chance),
+        "damage": lambda chance: damage.attack(work, chance, 0.35 if given.short else 1.0),
+        "limits": lambda chance: limits.attack(work, given.short),
+        "beside": lambda chance: beside.attack(work, 8 if given.short else 50),
+        "hostile": lambda chance: hostile.attack(work, given.short),
+        "requests": lambda chance: requests.attack(work, given.short, chance),
+        "soak": lambda chance: soak.attack(work, 5 if given.short else 600, chance),
     }
-    totals: dict[str, Totals] = {}
     for name, family in families.items():
         if given.only in ("", name):
             began = time.monotonic()
-            totals |= family()
+            totals |= family(random.Random(f"{given.seed} {name}"))  # the same alone and among the others
             sys.stderr.write(f"{name}: {time.monotonic() - began:.0f} s\n")
-    return totals
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 import contextlib
 import json
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -102,3 +103,86 @@ def test_a_model_config_of_any_values(facts, tmp_path):
     for kind in (EncoderConfig, ReaderConfig):
         with contextlib.suppress(MundapError):
             kind.load(tmp_path)
+
+
+SEEDS = sorted((Path(__file__).parent.parent / "documents" / "files").glob("*.*"))
+"""A small file of every format, made by the program that writes it: the seeds that are damaged here."""
+
+
+@st.composite
+def damages(draw):
+    """A change of a file: (what is done to it, where from 0 to 1, how much, other bytes), several times."""
+    kinds = st.sampled_from(["flip", "cut", "drop", "double", "insert", "zero"])
+    where = st.floats(0, 1, exclude_max=True)
+    return draw(st.lists(st.tuples(kinds, where, st.integers(1, 200), PIECES), min_size=1, max_size=4))
+
+
+def damaged(data, changes):
+    for kind, where, size, piece in changes:
+        at = int(where * len(data))
+        part = data[at : at + size]
+        data = {
+            "flip": data[:at] + bytes(byte ^ 1 << size % 8 for byte in part[:1]) + data[at + 1 :],
+            "cut": data[:at],
+            "drop": data[:at] + data[at + size :],
+            "double": data[: at + size] + part + data[at + size :],
+            "insert": data[:at] + piece + data[at:],
+            "zero": data[:at] + bytes(len(part)) + data[at + size :],
+        }[kind]
+    return data
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.name)
+@given(changes=damages())
+@FUZZ
+def test_a_real_file_that_was_damaged_is_documents_or_a_reason(seed, changes, tmp_path):
+    path = tmp_path / seed.name
+    path.write_bytes(damaged(seed.read_bytes(), changes))
+    for found in read(SourceFile(path, seed.name, seed.name)):
+        assert isinstance(found, Document | Skipped)
+        if isinstance(found, Document):
+            found.text.encode()
+
+
+def test_there_is_a_seed_of_every_format_that_programs_write():
+    from mundap.documents import detect
+
+    forms = {detect(SourceFile(path, path.name, path.name)) for path in SEEDS}
+    assert {"docx", "pptx", "xlsx", "opendocument", "epub", "rtf", "email", "mbox", "notebook", "latex"} <= forms
+
+
+@given(text=st.lists(PIECES.map(lambda piece: piece.decode("utf-8", "replace")) | st.text(max_size=12), max_size=40))
+@FUZZ
+def test_wikitext_of_nonsense_is_prose(text):
+    from mundap.documents.wikipedia.site import Site
+    from mundap.documents.wikipedia.wikitext import clean
+
+    clean("".join(text), Site(), "title", headings=True)
+
+
+@given(settings=st.dictionaries(st.sampled_from(["batch_size", "learning_rate", "train", "seed", "epochs", "similarity", "base_model"]),
+                                JSON, max_size=4), data=BYTES)  # fmt: skip
+@FUZZ
+def test_a_recipe_of_any_values(settings, data, tmp_path):
+    from mundap.training import recipe_files
+    from mundap.training.recipe import RetrieverRecipe
+
+    path = tmp_path / "recipe.toml"
+    for content in (data, "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items()).encode()):
+        path.write_bytes(content)
+        with contextlib.suppress(MundapError):
+            recipe_files.load(RetrieverRecipe, path)
+
+
+@given(body=st.dictionaries(st.sampled_from(["question", "questions", "k", "mode", "filters", "documents", "where", "x"]), JSON),
+       data=BYTES)  # fmt: skip
+@FUZZ
+def test_a_request_of_any_values(body, data):
+    from pydantic import ValidationError
+
+    from mundap.serving import schema
+
+    for kind in (schema.AskBody, schema.SearchBody, schema.DocumentsBody):
+        for content in (data, json.dumps(body).encode()):
+            with contextlib.suppress(ValidationError):
+                kind.model_validate_json(content)

@@ -43,3 +43,19 @@ def test_a_command_that_is_nearly_right(tmp_path):
     told = mundap("aks", "what?")
     assert told.exit_code == 2
     assert "Did you mean 'ask'?" in told.output
+
+
+def test_a_list_sends_no_codes_to_the_terminal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a\x1b[2Jb\u202e.md").write_text(
+        "---\ntopic: x\x9b31my\n---\n# Title \x1b]0;gone\x07\n\nThe river.\n"
+    )
+    (tmp_path / "docs" / "c\x1b[2J.pdf").write_bytes(b"%PDF-1.4 nonsense")
+    mundap("index", "docs", "--model", "none")
+    for words in (("list",), ("list", "--skipped"), ("info",), ("list", "--where", "\x1b[2J>1"), ("list", "\x1b[2J")):
+        told = mundap(*words)
+        assert told.exit_code == 0
+        assert not set("\x1b\x9b\x07\u202e") & set(told.output), words
+    assert "The river" not in mundap("list").output
+    assert mundap("list").stdout.count("\n") == 1

@@ -1,5 +1,6 @@
 """What an index says of its documents: the list, the facts with counts, filters by facts, what was skipped."""
 
+import json
 import os
 
 import pytest
@@ -102,3 +103,27 @@ def test_rows_of_numbers_are_compared_as_numbers(tmp_path):
     index = Index.build([rows], tmp_path / "i", model="none")
     corpus = index._corpus
     assert corpus.names_at(corpus.matching(Filters(ranges=(("year", ">", "1000"),)))) == ["b"]
+
+
+HOSTILE = ("\ud800", "\0", '"', "\\", "[", "[!", "*" * 300, "nan", "-inf", "1e999", "9" * 5000, "x" * 100_000, "' OR 1=1 --",
+           "../../etc/passwd", "\x1b[2J", "\u202e", "{0}", "%s")  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_values_of_filters_find_nothing_and_break_nothing(index, value):
+    for key in ("type", "page", "section", "folder", "modified", "language", value):
+        assert texts(index, metadata={key: value}) == []
+        for sign in ("<", "<=", ">", ">="):
+            texts(index, ranges=((key, sign, value),))
+    assert texts(index, documents=(f"{value}?",)) == []
+    texts(index, sources=(value,))
+    assert index.listing(f"{value}?", Filters(), "id", 10) == ([], 0)
+    assert index.document(f"{value}?") is None
+
+
+def test_a_fact_with_a_quote_in_its_name_is_compared(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"_id": "1", "text": "the river", 'a"b\\c': "5"}) + "\n")
+    build([tmp_path / "rows.jsonl"], tmp_path / "i", Options(model="none"))
+    found = Index(tmp_path / "i")
+    assert len(texts(found, ranges=(('a"b\\c', ">", "4"),))) == 1
+    assert len(texts(found, metadata={'a"b\\c': "5"})) == 1

@@ -1,6 +1,8 @@
 """Readers see exactly the committed state, whatever a writer is doing or was doing when it died."""
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from mundap import Index
 from mundap.documents import SourceFile
 from mundap.index.build import Options, add, build, compact, delete
 from mundap.index.ingest import Ingest
+from mundap.index.manifest import Manifest
 from mundap.index.verify import verify
 from mundap.index.writer import Writer
 
@@ -98,3 +101,35 @@ def test_a_file_left_in_unfinished_work_stops_no_resumed_build(docs, tmp_path):
     assert report.resumed
     assert verify(out) == []
     assert len(ranking(out)) == 20
+
+
+def test_new_folders_are_on_the_disk_before_the_manifest_names_them(docs, tmp_path, monkeypatch):
+    """A power cut after the commit must not take a folder whose entry was only in memory."""
+    out = tmp_path / "i"
+    build([docs], out, PLAIN)
+    (docs / "new.txt").write_text("the river is new")
+    done = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor):
+        found = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if found.is_dir():
+            done.append((str(found.relative_to(out)), sorted(one.name for one in found.iterdir())))
+        fsync(descriptor)
+
+    def replaced(self, target):
+        done.append((str(target.relative_to(out)), []))
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    add([docs / "new.txt"], out)
+    manifest = Manifest.load(out)
+    commit = next(n for n, (name, _) in enumerate(done) if name == "manifest.json")
+    before = done[:commit]
+    segment = manifest.segments[-1].name
+    assert any(name == "segments" and segment in held for name, held in before)
+    assert any(name == f"segments/{segment}" and "strings.bin" in held for name, held in before)
+    assert any(name == "." and manifest.lexical.folder in held for name, held in before)
+    assert any(name == manifest.lexical.folder and "meta.json" in held for name, held in before)
+    assert any(name == "." for name, _ in done[commit:])

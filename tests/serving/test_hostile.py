@@ -5,12 +5,15 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from mundap import Index
+from mundap.errors import UsageError
 from mundap.serving.guard import _name
 from tests.serving.conftest import until
 
@@ -112,6 +115,19 @@ def test_a_body_that_comes_in_drops_is_ended_soon(server):
         assert connection.recv(1000).startswith(b"HTTP/1.1 408")
 
 
+def test_no_more_than_so_many_send_files_at_once(server):
+    head = (b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000000\r\n\r\n{")  # fmt: skip
+    slow = [socket.create_connection(("127.0.0.1", server.port), 30) for _ in range(3)]
+    for connection in slow:
+        connection.sendall(head)
+    statuses = sorted(connection.recv(1 << 16).split()[1] for connection in slow)
+    assert statuses == [b"408", b"408", b"503"]
+    assert any('"refused": "uploads"' in line for line in server.log)
+    for connection in slow:
+        connection.close()
+
+
 def test_a_server_that_crashes_is_started_again(folder, start):
     server = start({"main": folder / "i"})
     (child,) = subprocess.run(
@@ -146,3 +162,49 @@ def test_after_a_crash_a_damaged_index_is_waited_for(folder, start, tmp_path):
     victim.write_bytes(data)
     until(lambda: httpx2.post(f"{server.address}/v1/search", json={"question": "river"}).status_code == 200, 60)
     assert server.stop() == 0
+
+
+def parts(count, zip64=False):
+    """An archive that says it has so many parts, without any content."""
+    entry = struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, 20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
+    directory = entry * count
+    size, number = (0xFFFFFFFF, 0xFFFF) if zip64 else (len(directory), count % 65536)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, number, number, size, 0 if not zip64 else 0xFFFFFFFF, 0)
+    if zip64:
+        record = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, len(directory), 0)
+        end = record + struct.pack("<4sLQL", b"PK\x06\x07", 0, len(directory), 1) + end
+    return directory + end
+
+
+@pytest.mark.parametrize("zip64", [False, True])
+def test_an_archive_of_very_many_parts_is_not_opened_in_the_server(tmp_path, monkeypatch, zip64):
+    from mundap.serving import uploads
+
+    path = tmp_path / "a.docx"
+    path.write_bytes(parts(1000, zip64))
+    assert len(zipfile.ZipFile(path).namelist()) == 1000  # it is one, as far as Python can see
+    uploads._check_unpacked(path, "a.docx")
+    path.write_bytes(parts(90_000, zip64))
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    with pytest.raises(UsageError, match="too many parts"):
+        uploads._check_unpacked(path, "a.docx")
+
+
+FILES = Path(__file__).parent.parent / "documents" / "files"
+NEWER = ("harbour.pptx", "stock.xlsx", "tales.epub", "bees.odt", "notes.rtf", "ferry.eml", "list.mbox", "tides.ipynb")
+
+
+@pytest.mark.parametrize("name", NEWER)
+def test_newer_formats_whole_cut_and_locked_are_read_or_have_a_reason(server, name):
+    data = (FILES / name).read_bytes()
+    locked = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)  # how Office writes what has a password
+    cut = data[: len(data) // 2]
+    files = [("files", (f"whole-{name}", data)), ("files", (f"cut-{name}", cut)), ("files", (f"locked-{name}", locked))]
+    answer = server.client.post("/v1/documents", files=files)
+    assert answer.status_code == 200
+    report = json.loads(answer.text.splitlines()[-1])
+    reasons = {one["source"]: one["reason"] for one in report["skipped"]}
+    assert not any(f"whole-{name}" in source for source in reasons)
+    assert any(f"locked-{name}" in source for source in reasons)
+    assert all("Error" not in reason and "Traceback" not in reason for reason in reasons.values()), reasons
+    assert server.get("/healthz").status_code == 200

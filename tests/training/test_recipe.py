@@ -24,6 +24,8 @@ RECIPES = Path(__file__).parent.parent.parent / "recipes"
         ("xyz = 1", "The keys are: train, dev"),
         ("batch_size = 'many'", "expected int"),
         ("batch_size = 0", "at least 1"),
+        ("batch_size = 1" + "0" * 400, "expected int"),
+        ("batch_size = 1" + "0" * 5000, "recipe.toml"),
         ("similarity = 'dott'", "choose one of"),
         ("temperature = -1", "temperature = -1.0: at least 0"),
         ("warmup_ratio = 1", "a share"),

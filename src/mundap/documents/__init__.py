@@ -108,6 +108,7 @@ NOT_DOCUMENTS = frozenset(
 )
 """Suffixes of files that nobody expects to be read."""
 
+_IN_ARCHIVES = ("docx", "pptx", "xlsx", "opendocument", "epub")
 _ZIPPED = (
     ("word/document.xml", "docx"),
     ("ppt/presentation.xml", "pptx"),
@@ -162,7 +163,7 @@ def _by_magic(file: SourceFile, head: bytes, known: str | None) -> str | None:
         return "pdf"
     if start.startswith(b"{\\rtf"):
         return "rtf"
-    if head.startswith(OLD_OFFICE) and known is None:
+    if head.startswith(OLD_OFFICE) and known not in _IN_ARCHIVES:  # those have a reason of their own
         raise Unreadable("an old Office file: save it as DOCX, XLSX or PPTX")
     if head.startswith(b"PK\x03\x04"):
         return _zipped(file) or known

@@ -12,6 +12,8 @@ _MOST_PARTS = 20_000
 _MOST_XML = 128 << 20  # bytes of one part; parsed it takes several times as much
 _MOST_RATIO = 300  # of unpacked to packed: text packs ten times smaller, a bomb a thousand times
 _SMALL = 20 << 20  # unpacked bytes below which the ratio does not matter
+_MOST_TEXT = 16 << 20
+_TEXT_RATIO = 4  # of text to XML: there is less of it, unless a cell is a reference to a long string
 OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """How old Office files begin, and new ones with a password."""
 
@@ -44,6 +46,7 @@ class Archive:
             raise Unreadable(f"a ZIP bomb: {len(data):,} bytes that unpack to {unpacked:,}")
         if any(entry.flag_bits & 1 for entry in entries):
             raise Unreadable(f"password-protected {what} file: save a copy without the password")
+        self.most_text = _MOST_TEXT + _TEXT_RATIO * unpacked  # characters that it can honestly have
 
     def read(self, name: str) -> bytes:
         """A part of the archive.

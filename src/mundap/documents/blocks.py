@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mundap.documents.files import SourceFile, Unreadable
+from mundap.documents.files import MAX_FILE, SourceFile, Unreadable
 from mundap.records import Block, Document
 from mundap.text.sections import SEPARATOR
 
@@ -17,9 +17,14 @@ _TOGETHER = ("item", "row")  # kinds that follow each other line by line, withou
 
 
 class Builder:
-    """Builds the text of a document block by block, and remembers where each block stands and under which headings."""
+    """Builds the text of a document block by block, and remembers where each block stands and under which headings.
 
-    def __init__(self) -> None:
+    Args:
+        most: How many characters it may have. A packed file can name the same long text as often as it likes.
+    """
+
+    def __init__(self, most: int = MAX_FILE) -> None:
+        self._most = most
         self.blocks: list[Block] = []
         self.page = 0
         self._parts: list[str] = []
@@ -57,6 +62,8 @@ class Builder:
         start = self._length
         self._parts.append(text)
         self._length += len(text)
+        if self._length > self._most:
+            raise Unreadable(f"more than {self._most:,} characters of text, far more than a file of its size has")
         self.blocks.append(Block(start, self._length, kind, self._section, self.page, line))
 
     def row(self, header: Sequence[str], cells: Sequence[str], line: int = 0) -> None:

@@ -15,6 +15,19 @@ from mundap.documents.plain import text_blocks
 from mundap.records import Document, Skipped
 
 _MOST_PARTS = 1000
+_LONGEST_HEADER = 2000  # characters: the library takes time by their square, and nobody writes longer ones
+
+
+class _Policy(email.policy.EmailPolicy):
+    """The library's own, with headers cut before they are looked into."""
+
+    def header_source_parse(self, sourcelines: Any) -> tuple[str, str]:
+        """The name and the value of a header."""
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_LONGEST_HEADER]
+
+
+_POLICY = _Policy()
 
 
 def read_eml(file: SourceFile) -> Iterator[Document]:
@@ -29,8 +42,12 @@ def read_mbox(file: SourceFile) -> Iterator[Document | Skipped]:
         number += 1
         try:
             yield _message(file, data, f"{file.id}#{number}")
-        except (Unreadable, MessageError, ValueError, LookupError) as error:
+        except (Unreadable, MessageError) as error:
             yield Skipped(f"{file.source}#{number}", str(error))
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever the library makes of one message, the next ones are read
+            yield Skipped(f"{file.source}#{number}", f"cannot be read ({type(error).__name__}: {str(error)[:200]})")
     if not number:
         raise Unreadable("no message in it")
 
@@ -56,7 +73,7 @@ def _messages(file: SourceFile) -> Iterator[bytes]:
 
 
 def _message(file: SourceFile, data: bytes, name: str = "") -> Document:
-    message: Any = email.message_from_bytes(data, policy=email.policy.default)
+    message: Any = email.message_from_bytes(data, policy=_POLICY)
     subject = _header(message, "subject")
     built = Builder()
     _add_body(built, message)

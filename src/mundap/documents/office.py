@@ -26,7 +26,7 @@ def read_docx(file: SourceFile) -> Iterator[Document]:
     archive = Archive(file.read(), "DOCX")
     body = archive.xml("word/document.xml").find(f"{_WORD}body")
     levels = _heading_levels(archive)
-    built = Builder()
+    built = Builder(archive.most_text)
     for part in body if body is not None else ():
         _add_word(built, part, levels)
     title, facts = core_facts(archive)
@@ -115,11 +115,13 @@ def read_pptx(file: SourceFile) -> Iterator[Document]:
     archive = Archive(file.read(), "PPTX")
     order = archive.xml("ppt/presentation.xml")
     parts = archive.related("ppt/presentation.xml")
-    built = Builder()
+    unread = set(archive.names)  # a slide named a million times is read once
+    built = Builder(archive.most_text)
     for number, slide in enumerate(order.iter(f"{_SLIDES}sldId"), 1):
         _, name = parts.get(slide.get(_RELATION, ""), ("", ""))
-        if name not in archive.names:
+        if name not in unread:
             continue
+        unread.remove(name)
         built.page = number
         built.section("", 1)
         _add_slide(built, archive.xml(name))
@@ -178,10 +180,12 @@ def read_xlsx(file: SourceFile) -> Iterator[Document]:
     parts = archive.related("xl/workbook.xml")
     strings = _shared_strings(archive)
     dates = _date_styles(archive)
-    built = Builder()
+    unread = set(archive.names)  # each sheet once, as slides
+    built = Builder(archive.most_text)
     for sheet in workbook.iter(f"{_SHEETS}sheet"):
         _, name = parts.get(sheet.get(_RELATION, ""), ("", ""))
-        if name in archive.names and sheet.get("state", "visible") == "visible":
+        if name in unread and sheet.get("state", "visible") == "visible":
+            unread.remove(name)
             built.section(sheet.get("name", ""), 1)
             _add_sheet(built, archive, name, strings, dates)
     title, facts = core_facts(archive)

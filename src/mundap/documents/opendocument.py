@@ -23,7 +23,7 @@ def read_opendocument(file: SourceFile) -> Iterator[Document]:
     if "META-INF/manifest.xml" in archive.names and b"encryption-data" in archive.read("META-INF/manifest.xml"):
         raise Unreadable("password-protected OpenDocument file: save a copy without the password")
     tree = archive.xml("content.xml")
-    built = Builder()
+    built = Builder(archive.most_text)
     slide = 0
     skipped: Any = None
     for element in tree.iter(f"{_TEXT}h", f"{_TEXT}p", f"{_TABLE}table", f"{_DRAW}page"):
@@ -128,12 +128,14 @@ def read_epub(file: SourceFile) -> Iterator[Document]:
     book = archive.xml(package)
     folder = package.rpartition("/")[0]
     items = {one.get("id"): unquote(one.get("href", "")) for one in book.iter() if local(one) == "item"}
-    built = Builder()
+    built = Builder(archive.most_text)
+    unread = set(archive.names)  # each chapter once, as the standard wants it: one named a million times is a bomb
     chapters = [items.get(one.get("idref"), "") for one in book.iter() if local(one) == "itemref"]
     for number, name in enumerate(chapters, 1):
         path = f"{folder}/{name}" if folder else name
-        if path not in archive.names:
+        if path not in unread:
             continue
+        unread.remove(path)
         built.page = number
         built.section("", 1)
         tree = parse_html(decode(archive.read(path)))

@@ -32,6 +32,7 @@ from mundap.records import Document, Skipped
 _FRAME = struct.Struct(">Q")
 _BATCH = 64  # documents sent at once
 _BATCH_SIZE = 1 << 18  # characters
+_BLOCK_SIZE = 32  # characters that a block takes on its way, at least
 _BATCH_SECONDS = 0.5
 _START_SECONDS = 120.0
 _LOADED = 10  # times the limit, on a machine that is busy with other things
@@ -323,7 +324,7 @@ def _work(file: SourceFile, form: str | None, answers: IO[bytes]) -> None:
             batch.append([found.source, found.reason, found.expected])
         else:
             batch.append([getattr(found, name) for name in _FIELDS])
-            size += len(found.text)
+            size += len(found.text) + sum(map(len, found.metadata.values())) + _BLOCK_SIZE * len(found.blocks)
         if len(batch) >= _BATCH or size >= _BATCH_SIZE or time.monotonic() - sent >= _BATCH_SECONDS:
             _send(answers, {"found": batch, "at": file.position(), "end": False})
             batch, size, sent = [], 0, time.monotonic()

@@ -20,7 +20,7 @@ import numpy as np
 import tantivy
 
 from mundap.disk import sync_folder
-from mundap.errors import IndexDamaged
+from mundap.errors import IndexDamaged, MundapError
 from mundap.index.analyzer import AUTO, Analyzer
 from mundap.index.corpus import in_sorted
 from mundap.index.manifest import FileEntry
@@ -28,6 +28,7 @@ from mundap.index.modes import TANTIVY, Bm25
 from mundap.index.segment import map_file
 from mundap.index.terms import Terms, TermsWriter, code_bytes, codes_of, count_codes, terms_files
 
+_NO_MEMORY = ("temporarily unavailable", "allocate memory", "spawn", "memory allocation")
 _HEAP = 256_000_000
 _AT_ONCE = 512  # passages analysed together
 _MOST_TERMS = 1024  # of a question; a longer one is cut, far beyond anything a person asks
@@ -99,10 +100,10 @@ class Lexical:
         try:
             yield
         except ValueError as error:
-            raise self._damaged(error) from error
+            raise _starved(self._folder, error) or self._damaged(error) from error
         except BaseException as error:
             if type(error).__name__ == "PanicException":
-                raise self._damaged(error) from None
+                raise _starved(self._folder, error) or self._damaged(error) from None
             raise
 
     def _damaged(self, error: BaseException) -> IndexDamaged:
@@ -267,6 +268,32 @@ def _told(explanation: dict[str, Any]) -> dict[str, float]:
     return values
 
 
+def _starved(folder: Path, error: BaseException) -> MundapError | None:
+    """What to say if tantivy got no memory or no thread, which is no fault of its files."""
+    reason = str(error).split("\n")[0][:200].rstrip(". ")
+    if not any(word in reason for word in _NO_MEMORY):
+        return None
+    return MundapError(
+        f"too little memory for {folder} ({reason}). Nothing was changed: free some, or raise the limit (ulimit -v, "
+        "ulimit -u), and run the same command again."
+    )
+
+
+@contextlib.contextmanager
+def _panics() -> Iterator[None]:
+    """A panic of tantivy's is an exception that nobody expects: it becomes one of ours."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        reason = str(error).split("\n")[0][:200].rstrip(". ")
+        raise _starved(Path("the lexical index"), error) or MundapError(
+            f"the lexical index cannot be written ({reason}). Nothing was changed; run the same command again, and "
+            "look at the index with `mundap verify` if that does not help."
+        ) from None
+
+
 class LexicalWriter:
     """Adds to a tantivy index that nobody reads yet, and takes away from it.
 
@@ -278,6 +305,7 @@ class LexicalWriter:
         store_terms: Keep the terms of every passage too, for scores with another k1 and b than tantivy's.
     """
 
+    @_panics()
     def __init__(
         self, folder: Path, analyzer: Analyzer, threads: int, base: Path | None = None, store_terms: bool = False
     ) -> None:
@@ -298,7 +326,8 @@ class LexicalWriter:
             index.register_tokenizer("words", analyzer.words)
             self._writer = index.writer(heap_size=_HEAP, num_threads=min(threads, 8))
         except (ValueError, FileNotFoundError) as error:
-            raise IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.") from error
+            damaged = IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.")
+            raise _starved(folder, error) or damaged from error
 
     def add(self, number: int, title: str, text: str, language: str = "") -> None:
         """Index a passage under its number, its title with its text."""
@@ -306,6 +335,7 @@ class LexicalWriter:
         if len(self._waiting) >= _AT_ONCE:
             self._add_waiting()
 
+    @_panics()
     def _add_waiting(self) -> None:
         """Analyse what has come in, many at a time so that the cores can share it, and give it to tantivy."""
         analysed = self.analyzer.terms_of([(text, language) for _, text, language in self._waiting])
@@ -340,12 +370,14 @@ class LexicalWriter:
         if self._terms is not None:
             self._terms.drop_from(number)
 
+    @_panics()
     def _delete(self, query: Any) -> None:
         try:
             self._writer.delete_documents_by_query(query)
         except ValueError as error:
             raise _as_os_error(error) from error
 
+    @_panics()
     def commit(self) -> None:
         """Make the changes durable.
 

@@ -95,9 +95,10 @@ def _compared(sign: str, value: str) -> Test:
 def _own(segment: Segment, key: str, test: Test) -> np.ndarray:
     """The documents whose own metadata passes a test."""
     mask = np.zeros(len(segment.documents), bool)
+    written = json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass")
     for document in range(len(mask)):
         text = segment.string(STRINGS * document + 2)
-        if key.encode() in text:
+        if written in text:
             value = json.loads(text).get(key)
             mask[document] = value is not None and test(value)
     return mask

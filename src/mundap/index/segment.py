@@ -66,7 +66,10 @@ class SourceState(NamedTuple):
 
 def key_hash(kind: str, value: str) -> int:
     """The 64-bit hash under which a key is filed. `kind` keeps ids and metadata apart."""
-    return int.from_bytes(hashlib.blake2b(f"{kind}\0{value}".encode(), digest_size=8).digest(), "little")
+    data = f"{kind}\0{value}".encode(
+        "utf-8", "surrogatepass"
+    )  # nothing is filed under half a letter, but it may be asked for
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 def map_file(root: Path, entry: FileEntry) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shutil
+import struct
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator
@@ -29,7 +30,11 @@ from mundap.serving.writing import Job
 NDJSON = "application/x-ndjson"
 _MOST_FILES = 100
 _LARGEST_UNPACKED = 200 << 20
+_LARGEST_DIRECTORY = 4 << 20  # bytes of an archive's list of its parts: each entry of 50 takes ten times that in memory
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
+_IN_ZIP64 = 0xFFFFFFFF
+_END = (1 << 16) + 200  # a comment, and the records before it
+_RECORDS = ((b"PK\x05\x06", "<L", 12), (b"PK\x06\x06", "<Q", 40))  # of ZIP and of ZIP64: where the size stands
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
 router = APIRouter(prefix="/v1", tags=["changes"])
@@ -177,8 +182,27 @@ def _check_unpacked(path: Path, name: str) -> None:
     with path.open("rb") as file:
         if file.read(8).startswith(_PACKED):
             raise UsageError(f"{name} is compressed. Unpack it and send what is in it.")
+    if _directory_size(path) > _LARGEST_DIRECTORY:
+        raise UsageError(f"{name} is an archive of too many parts. Send the documents themselves.")
     if _unpacked(path) > _LARGEST_UNPACKED:
         raise UsageError(f"{name} holds more than {_LARGEST_UNPACKED >> 20} MB. Send it in parts.")
+
+
+def _directory_size(path: Path) -> int:
+    """How large an archive says its list of parts is. Whoever opens it reads all of that into memory.
+
+    The record that says so is at the end. Where there might be several of them, the largest counts.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _END))
+        tail = file.read()
+    sizes = [0]
+    for mark, form, offset in _RECORDS:
+        place = -1
+        while (place := tail.find(mark, place + 1)) >= 0:
+            if place + offset + struct.calcsize(form) <= len(tail):
+                sizes += struct.unpack_from(form, tail, place + offset)
+    return max(size for size in sizes if size != _IN_ZIP64)
 
 
 def _unpacked(path: Path) -> int:

@@ -63,7 +63,7 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, endless brackets
         raise UsageError(f"{path}: {error}") from None
 
 
@@ -114,7 +114,7 @@ def _number(value: Any, kind: type[int] | type[float]) -> int | float | None:
         number = kind(value)
         if number == float(value):
             return number
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # 10^400 is no float
         pass
     return None
 

@@ -1,0 +1,117 @@
+"""Documents of newer formats that are made to cost much: small files that name a lot, and one that hides the others."""
+
+import io
+import json
+import time
+import zipfile
+
+import pytest
+
+from mundap.documents import SourceFile, read
+from mundap.documents.readers import Limits, Readers
+from mundap.records import Document, Skipped
+
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+OFFICE = "http://schemas.openxmlformats.org"
+
+
+def packed(**parts):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    return out.getvalue()
+
+
+def found(tmp_path, name, data):
+    path = tmp_path / name
+    path.write_bytes(data)
+    return list(read(SourceFile(path, name, name)))
+
+
+def related(kind, targets):
+    rows = "".join(f'<Relationship Id="r{n}" Type="{RELATIONS}/{kind}" Target="{to}"/>' for n, to in enumerate(targets))
+    return f'<Relationships xmlns="{OFFICE}/package/2006/relationships">{rows}</Relationships>'
+
+
+def slides(times):
+    drawn = f'xmlns:p="{OFFICE}/presentationml/2006/main" xmlns:a="{OFFICE}/drawingml/2006/main"'
+    ids = "".join(f'<p:sldId r:id="r{n}"/>' for n in range(times))
+    text = "<p:sp><p:txBody><a:p><a:r><a:t>the river</a:t></a:r></a:p></p:txBody></p:sp>"
+    return packed(**{
+        "ppt/presentation.xml": f'<p:presentation {drawn} xmlns:r="{RELATIONS}">{ids}</p:presentation>',
+        "ppt/_rels/presentation.xml.rels": related("slide", ["slides/1.xml"] * times),
+        "ppt/slides/1.xml": f"<p:sld {drawn}>{text}</p:sld>",
+    })  # fmt: skip
+
+
+def sheets(rows, times=1, text="the river"):
+    name = f'xmlns="{OFFICE}/spreadsheetml/2006/main"'
+    listed = "".join(f'<sheet name="s{n}" r:id="r{n}"/>' for n in range(times))
+    cells = '<row><c t="s"><v>0</v></c><c t="s"><v>0</v></c></row>' * rows
+    return packed(**{
+        "xl/workbook.xml": f'<workbook {name} xmlns:r="{RELATIONS}"><sheets>{listed}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": related("worksheet", ["worksheets/1.xml"] * times),
+        "xl/worksheets/1.xml": f"<worksheet {name}><sheetData>{cells}</sheetData></worksheet>",
+        "xl/sharedStrings.xml": f"<sst {name}><si><t>{text}</t></si></sst>",
+    })  # fmt: skip
+
+
+def book(times):
+    items = "".join(f'<item id="c{n}" href="1.xhtml"/>' for n in range(times))
+    spine = "".join(f'<itemref idref="c{n}"/>' for n in range(times))
+    return packed(**{
+        "META-INF/container.xml": '<container><rootfiles><rootfile full-path="book.opf"/></rootfiles></container>',
+        "book.opf": f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>",
+        "1.xhtml": "<html><body><p>the river runs to the sea</p></body></html>",
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), [("a.pptx", slides(500)), ("a.xlsx", sheets(1, 500)), ("a.epub", book(500))])
+def test_a_part_that_is_named_very_often_is_read_once(tmp_path, name, data):
+    (document,) = found(tmp_path, name, data)
+    assert document.text.count("the river") == (2 if name == "a.xlsx" else 1)
+
+
+def test_a_sheet_that_points_to_one_long_text_very_often(tmp_path):
+    data = sheets(4000, text="a river " * 4000)
+    assert len(data) < 100_000  # a quarter of a gigabyte of text
+    (skipped,) = found(tmp_path, "a.xlsx", data)
+    assert isinstance(skipped, Skipped)
+    assert "characters of text" in skipped.reason
+
+
+def nested(depth):
+    """A message in a message in a message."""
+    head = "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(depth))
+    return f"From: a@b.c\nSubject: deep\n{head}Content-Type: text/plain\n\nfar below\n".encode()
+
+
+def test_one_message_of_a_mailbox_hides_no_other(tmp_path):
+    plain = b"From: a@b.c\nSubject: s\n\nthe river\n\n"
+    mailbox = b"From x\n" + plain + b"From x\n" + nested(3000) + b"\nFrom x\n" + plain
+    first, deep, last = found(tmp_path, "a.mbox", mailbox)
+    assert isinstance(deep, Skipped)
+    assert deep.source == "a.mbox#2"
+    assert (first.text, last.text, last.id) == ("the river", "the river", "a.mbox#3")
+
+
+@pytest.mark.parametrize("name", ["Subject", "To", "Content-Type", "Content-Disposition"])
+def test_a_header_without_end_costs_little(tmp_path, name):
+    data = f"From: a@b.c\n{name}: {'=?utf-8?q?a?= <a@b>, ' * 30_000}\n\nthe river runs to the sea\n".encode()
+    began = time.process_time()
+    (document,) = found(tmp_path, "a.eml", data)
+    assert time.process_time() - began < 5
+    assert "the river" in document.text
+
+
+def test_large_metadata_is_sent_in_small_pieces(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"_id": str(n), "text": "a", "note": "x" * 100_000}) + "\n" for n in range(40)))
+    with Readers(limits=Limits()) as readers:
+        reading = readers.read(SourceFile(path, path.name, path.name))
+        first = next(reading)
+        sent = readers.position
+        assert isinstance(first, Document)
+        assert len(list(reading)) == 39
+    assert sent < path.stat().st_size / 2
