@@ -72,6 +72,7 @@ def ask(
 
     where = shared.filters(**filters)
     index = open_index(index_path)
+    shared.tell_unfinished(index)
     model = LanguageReaders.from_pretrained(reader)
     model.rank_by(ranking, retrieval_weight)
     shared.tell_unfitted(model.default.config)
