@@ -24,6 +24,8 @@ def test_from_files_to_hits_and_back(corpus, tmp_path, tiny_model):
     assert found["mode"] == "hybrid" and len(found["hits"]) == 2
     assert json.loads(mundap("delete", "-i", place, "--json", "two.md").stdout)["passages"] == 9
     assert "bm25, dense, hybrid" in mundap("info", "-i", place).stdout
+    listed = mundap("list", "-i", place, "--sort", "passages", "-n", 1)
+    assert listed.returncode == 0 and "one.txt" in listed.stdout, listed.stderr
     for verb in ("compact", "verify"):
         refused = mundap(verb, "-i", place)
         assert refused.returncode == 2 and "works on an index in a folder, not on an engine" in refused.stderr

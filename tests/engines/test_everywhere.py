@@ -181,6 +181,29 @@ def test_settings_are_kept(made, corpus):
     assert build.build([corpus], made, Options(words=50), fresh=True).passages > 10
 
 
+def test_documents_as_a_list(made):
+    index = open_index(made)
+    found, total = index.listing()
+    assert total == 8 and [one.id for one in found] == sorted(one.id for one in index.catalog())
+    one = next(one for one in found if one.id == "one.txt")
+    assert (one.passages, one.size) == (3, len(index.document("one.txt").text))
+    korean = next(one for one in found if one.id == "sub/세.txt")
+    assert (korean.language, len(korean.modified)) == ("ko", 10)
+    found, total = index.listing("T", Filters(sources=("*.jsonl",)), most=2, first=1)
+    assert ([one.id for one in found], total) == (["b1", "b2"], 5)
+    assert index.listing(sort="passages", most=1)[0][0].id == "one.txt"
+    assert index.listing(filters=Filters(metadata={"topic": "geo"}))[0][0].metadata["topic"] == "geo"
+    with pytest.raises(UsageError, match="choose one of"):
+        index.listing(sort="colour")
+
+
+def test_looking_makes_nothing(place, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(IndexMissing):
+        open_index(place)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_none_there(place):
     with pytest.raises(IndexMissing, match="no index"):
         open_index(place)

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -103,6 +105,54 @@ def test_a_text_too_long_is_skipped(engine_place, tmp_path, tiny_model):
     path.write_text(json.dumps({"_id": "long", "text": "river " * 20_000}) + '\n{"_id": "short", "text": "river"}\n')
     report = build.build([path], engine_place, Options(model=str(tiny_model)))
     assert report.passages == 1 and "bytes" in report.skipped[0].reason
+
+
+def test_a_build_killed_before_its_first_row_goes_on(engine_place, corpus, tiny_model, monkeypatch):
+    options = Options(model=str(tiny_model))
+
+    def killed(self, note):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EngineWriter, "_open", killed)  # the collections are there, and nothing in them
+        with pytest.raises(KeyboardInterrupt):
+            build.build([corpus], engine_place, options)
+    assert build.build([corpus], engine_place, options).passages == 10
+
+
+def test_an_unfinished_index_says_so(engine_place, corpus, tiny_model):
+    build.build([corpus], engine_place, Options(model=str(tiny_model)))
+    assert open_index(engine_place).info()["unfinished"] == "no"
+    engine = connect(engine_place)
+    engine.write_notes({SETTINGS: {**engine.settings(), "job": {"verb": "index"}}})
+    assert "the same command goes on" in open_index(engine_place).info()["unfinished"]
+
+
+HOLDING = (
+    "import sys; from mundap.engines import connect; connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+)
+
+
+def test_milvus_lite_of_another_process(tmp_path):
+    pytest.importorskip("milvus_lite", reason="pip install 'mundap[milvus]'")
+    place = f"milvus+lite://{tmp_path}/held.db"
+    command = [sys.executable, "-c", HOLDING, place]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(IndexLocked, match="another process has it open"):
+            connect(place)
+        holder.stdin.close()
+    connect(place)
+
+
+def test_milvus_lite_where_it_cannot_be(tmp_path):
+    pytest.importorskip("milvus_lite", reason="pip install 'mundap[milvus]'")
+    (tmp_path / "file.db").write_text("something else")
+    with pytest.raises(EngineError, match=r"file.db cannot be opened .*must be a folder that milvus-lite 3 made"):
+        connect(f"milvus+lite://{tmp_path}/file.db")
+    assert (tmp_path / "file.db").read_text() == "something else"
+    with pytest.raises(EngineError, match="there is no folder .*nowhere. Make it first"):
+        connect(f"milvus+lite://{tmp_path}/nowhere/i.db")
 
 
 def test_no_server():

@@ -6,8 +6,9 @@ import pytest
 
 from mundap import Encoder
 from mundap.engines import build, open_index, shards
+from mundap.engines.milvus import Milvus
 from mundap.engines.shards import Work, encode_shard
-from mundap.errors import MundapError, UsageError
+from mundap.errors import EngineError, MundapError, UsageError
 from mundap.index.build import Options
 from tests.conftest import make_model
 
@@ -159,6 +160,37 @@ def test_rows_without_ids_need_a_new_index(corpus, tmp_path, tiny_model, plain):
         build.build([corpus], str(tmp_path / "plain"), options, vectors=tmp_path / "v.npy")
     build.build([corpus], str(tmp_path / "plain"), options, fresh=True, vectors=tmp_path / "v.npy")
     assert len(open_index(tmp_path / "plain")) == 10
+
+
+def test_two_vectors_for_one_id(corpus, tmp_path, tiny_model, plain):
+    ids, vectors = rows_of(plain, Encoder.from_pretrained(tiny_model))
+    folder = tmp_path / "ready"
+    folder.mkdir()
+    for number, part in enumerate((slice(0, 6), slice(5, 10))):
+        (folder / f"wiki_{number}").write_bytes(pickle.dumps(list(zip(ids[part], vectors[part], strict=True))))
+    with pytest.raises(UsageError, match="two vectors with the same id: row 5 of wiki_0 and row 0 of wiki_1"):
+        build.build([corpus], str(tmp_path / "i"), Options(model=str(tiny_model)), vectors=folder)
+
+
+def test_rows_without_ids_in_an_engine(corpus, engine_place, tmp_path, tiny_model, plain, monkeypatch):
+    _, vectors = rows_of(plain, Encoder.from_pretrained(tiny_model))
+    options, ready = Options(model=str(tiny_model)), tmp_path / "v.npy"
+    np.save(ready, np.vstack([vectors, vectors]))
+    with pytest.raises(UsageError, match="has 20 vectors for 10 passages.*The index is not finished"):
+        build.build([corpus], engine_place, options, vectors=ready)
+    np.save(ready, vectors)
+    with pytest.raises(UsageError, match="use --fresh"):
+        build.build([corpus], engine_place, options, vectors=ready)
+
+    def breaking(self, some):
+        raise EngineError("the connection was lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Milvus, "upsert", breaking)
+        with pytest.raises(EngineError, match="lost"):
+            build.build([corpus], engine_place, options, fresh=True, vectors=ready)
+    report = build.build([corpus], engine_place, options, fresh=True, vectors=ready)  # from the first row again
+    assert (report.passages, report.resumed) == (10, False)
 
 
 def test_a_folder_without_vectors(corpus, tmp_path, tiny_model):

@@ -74,6 +74,7 @@ def ask(
     bm25 = shared.given_bm25(others)
     where = shared.filters(**others)
     index = open_index(index_path)
+    shared.tell_unfinished(index)
     model = LanguageReaders.from_pretrained(reader)
     model.rank_by(ranking, retrieval_weight)
     shared.tell_unfitted(model.default.config)

@@ -130,7 +130,7 @@ def _label(name: str) -> str:
 
 @click.command("list")
 @click.argument("words", nargs=-1)
-@shared.READ
+@shared.READ_ANYWHERE
 @shared.FILTERS
 @click.option("--sort", type=click.Choice(["id", "title", "passages", "modified", "size"]), default="id",
               show_default=True, help="Sort by this; numbers and dates from the largest down.")  # fmt: skip
@@ -155,9 +155,11 @@ def list_(
       mundap list handbook --where language=ko
       mundap list --skipped
     """
-    from mundap.index.index import Index
+    from mundap.engines import is_address, open_index
 
-    index = Index(index_path)
+    if skipped and index_path is not None and is_address(index_path):
+        raise UsageError("--skipped: an engine does not keep what could not be read; `mundap index` tells it")
+    index = open_index(index_path)
     if skipped:
         _list_skipped(index, as_json)
         return

@@ -63,6 +63,7 @@ def search(
     filters = shared.filters(documents, sources, facts)
     options |= shared.given_bm25(options)
     index = open_index(index_path)
+    shared.tell_unfinished(index)
     model = shared.reranker(rerank, reader)
     if not question and sys.stdin.isatty():
         raise UsageError('no question. Type it after the command: mundap search "…"')

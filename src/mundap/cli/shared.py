@@ -20,6 +20,7 @@ from mundap.records import Skipped
 
 if TYPE_CHECKING:
     from mundap.index.corpus import Filters
+    from mundap.index.index import Index
     from mundap.index.ingest import Progress, Report, Watcher
     from mundap.models.folder import ReaderConfig
     from mundap.reader.choice import LanguageReaders
@@ -291,6 +292,12 @@ def reranker(wanted: bool, name: str | None) -> "LanguageReaders | None":
     from mundap.reader.choice import LanguageReaders
 
     return LanguageReaders.from_pretrained(name)
+
+
+def tell_unfinished(index: "Index") -> None:
+    """Warn where passages may be missing: a folder shows what was committed, an engine what has arrived."""
+    if reason := getattr(index, "unfinished", ""):
+        note(f"mundap: the index is not finished: {reason}")
 
 
 def tell_unfitted(reader: "ReaderConfig") -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mundap.engines.address import Address, is_address
+from mundap.errors import IndexMissing
 
 if TYPE_CHECKING:
     from mundap.engines.engine import Engine
@@ -12,10 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["Address", "connect", "is_address", "open_index"]
 
 
-def connect(where: str) -> "Engine":
+def connect(where: str, existing: bool = False) -> "Engine":
     """The engine at an address.
 
+    Args:
+        where: The address.
+        existing: Whether there must be something: milvus-lite makes a folder for whoever connects to it.
+
     Raises:
+        IndexMissing: There is nothing.
         UsageError: It is not an address of an engine.
         ExtraMissing: The engine's client is not installed.
         EngineError: There is no answer.
@@ -23,6 +29,8 @@ def connect(where: str) -> "Engine":
     from mundap.engines.milvus import Milvus
 
     address = Address.parse(where)
+    if existing and address.scheme == "milvus+lite" and not Path(address.place).exists():
+        raise IndexMissing(f"no index at {where}. Make one with: mundap index PATHS… -o {where}")
     return Milvus(address)  # the only one so far: another is chosen here by `address.scheme`
 
 
@@ -31,7 +39,7 @@ def open_index(where: str | Path | None) -> "Index":
     if where is not None and is_address(where):
         from mundap.engines.remote import RemoteIndex
 
-        return RemoteIndex(connect(str(where)))
+        return RemoteIndex(connect(str(where), existing=True))
     from mundap.index.index import Index
 
     return Index(where)

@@ -54,7 +54,7 @@ def add(paths: Sequence[str | Path], where: str | None, options: Options, watch:
     """Add files to an index, or read them again if they changed."""
     if where is None or not is_address(where):
         return folder.add(paths, locate.to_read(where), options, watch)
-    engine = connect(where)
+    engine = connect(where, existing=True)
     if engine.settings() is None:
         raise IndexMissing(f"no index at {where}. Make one with: mundap index PATHS… -o {where}")
     return _ingest("add", engine, paths, options, _settings(engine, options, False, paths), False, watch)
@@ -102,7 +102,7 @@ def delete(where: str | None, documents: Sequence[str] = (), sources: Sequence[s
         return folder.delete(locate.to_read(where), documents, sources)
     started = time.monotonic()
     report = Report()
-    engine = connect(where)
+    engine = connect(where, existing=True)
     RemoteIndex(engine)  # is there one?
     writer = EngineWriter(engine, None, {"verb": "delete"}, False, report)
     known = [name for name in documents if engine.count(Where(documents=(name,)))]

@@ -91,8 +91,8 @@ class Engine(Protocol):
     def settings(self) -> dict[str, Any] | None:
         """The note called `settings`, or None if there is no index; something else under its name is an error."""
 
-    def create(self, settings: Settings) -> None:
-        """Make room for an index."""
+    def create(self, settings: Settings, note: Mapping[str, Any]) -> None:
+        """Make room for an index. Its note, called `settings`, is there first: then the room is known to be ours."""
 
     def drop(self) -> None:
         """Take the index away. Something that is not ours is an error."""

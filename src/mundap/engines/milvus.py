@@ -5,8 +5,6 @@ Everything that is compared with is a short key without odd characters: the clie
 """
 
 import contextlib
-import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +14,10 @@ import numpy as np
 
 from mundap.engines.address import Address
 from mundap.engines.engine import Ranked, Row, Where, key_of
+from mundap.engines.milvus_client import CONNECTING_SECONDS, connected, explained
 from mundap.engines.milvus_schema import INDEXES, LONGEST, NOTES_FIELDS, SHOWN, Schemas, fields_of, searching
 from mundap.engines.state import SETTINGS
-from mundap.errors import EngineError, ExtraMissing, IndexLocked, UsageError
+from mundap.errors import EngineError, UsageError
 from mundap.index.manifest import Settings
 from mundap.records import Block, Passage
 
@@ -27,7 +26,6 @@ T = TypeVar("T")
 MOST = 16_384  # Milvus gives no more at once
 _FULL_TEXT_SINCE = (2, 5)
 _LOADING_SECONDS = 600.0
-_CONNECTING_SECONDS = 10.0
 _PAGE = 1000
 _MOST_BLOCKS = 200  # of a passage: JSON has a limit too
 _QUESTIONS = 64
@@ -56,9 +54,9 @@ class Milvus:
         self._notes_name = f"{address.collection}_mundap"
         self._kind = "auto"
         self._loaded: set[str] = set()
-        self._client = _connect(address)
-        with _explained(self.address):
-            self.version = str(self._client.get_server_version(timeout=_CONNECTING_SECONDS))
+        self._client = connected(address)
+        with explained(self.address):
+            self.version = str(self._client.get_server_version(timeout=CONNECTING_SECONDS))
         self.full_text = _has_full_text(self.version)
         self.limits = ""
         if not self.full_text:
@@ -68,7 +66,7 @@ class Milvus:
 
     def settings(self) -> dict[str, Any] | None:
         """The note with the settings, if there is an index; a collection of that name that is not ours is an error."""
-        with _explained(self.address):
+        with explained(self.address):
             if not self._client.has_collection(self._name, timeout=self._at.seconds):
                 return None
             found = fields_of(self._client.describe_collection(self._name, timeout=self._at.seconds))
@@ -85,7 +83,7 @@ class Milvus:
         )
 
     def _has_notes(self) -> bool:
-        with _explained(self.address):
+        with explained(self.address):
             if not self._client.has_collection(self._notes_name, timeout=self._at.seconds):
                 return False
             found = self._client.describe_collection(self._notes_name, timeout=self._at.seconds)
@@ -96,8 +94,8 @@ class Milvus:
             "touched. Choose another name."
         )
 
-    def create(self, settings: Settings) -> None:
-        """Make the two collections; the notes come first, so that a passage collection without them is not ours."""
+    def create(self, settings: Settings, note: Mapping[str, Any]) -> None:
+        """Make the two collections; the note comes first: a collection of passages without one is not ours."""
         if not settings.dimension and not self.full_text:
             raise UsageError(f"an index without a model needs BM25, but {self.limits}")
         schemas = Schemas(self.full_text, settings.dimension)
@@ -105,6 +103,7 @@ class Milvus:
         if not self._has_notes():
             self._create(self._notes_name, schemas.notes, [("vector", "FLAT", "L2", {})])
         self._loaded.discard(self._notes_name)
+        self.write_notes({SETTINGS: note})
         indexes = []
         if settings.dimension:
             kind, built, _ = INDEXES[settings.dense]
@@ -115,7 +114,7 @@ class Milvus:
         self._create(self._name, schemas.passages, indexes)
 
     def _create(self, name: str, schema: Any, indexes: list[tuple[str, str, str, dict[str, Any]]]) -> None:
-        with _explained(self.address):
+        with explained(self.address):
             params = self._client.prepare_index_params()
             for field, kind, metric, built in indexes:
                 params.add_index(field, index_type=kind, metric_type=metric, params=built)
@@ -126,10 +125,10 @@ class Milvus:
     def drop(self) -> None:
         """Take both collections away."""
         if self.settings() is not None:
-            with _explained(self.address):
+            with explained(self.address):
                 self._client.drop_collection(self._name, timeout=self._at.seconds)
         if self._has_notes():
-            with _explained(self.address):
+            with explained(self.address):
                 self._client.drop_collection(self._notes_name, timeout=self._at.seconds)
         self._loaded.clear()
 
@@ -188,7 +187,7 @@ class Milvus:
         self._load(self._name)
         found: list[Ranked] = []
         for start in range(0, len(data), _QUESTIONS):
-            with _explained(self.address):
+            with explained(self.address):
                 hits = self._client.search(
                     self._name,
                     data=data[start : start + _QUESTIONS],
@@ -215,7 +214,7 @@ class Milvus:
     def count(self, where: Where) -> int:
         """How many passages there are."""
         self._load(self._name)
-        with _explained(self.address):
+        with explained(self.address):
             found = self._client.query(
                 self._name,
                 filter=_expression(where),
@@ -240,7 +239,7 @@ class Milvus:
         """What has these keys: one call for a thousand of them, where an iterator needs several for any number."""
         self._load(name)
         for start in range(0, len(keys), _PAGE):
-            with _explained(self.address):
+            with explained(self.address):
                 yield from self._client.query(
                     name,
                     filter=_any("key", keys[start : start + _PAGE]),
@@ -253,7 +252,7 @@ class Milvus:
     def _pages(self, name: str, wanted: str, fields: list[str]) -> Iterator[dict[str, Any]]:
         """All that matches, page by page."""
         self._load(name)
-        with _explained(self.address):
+        with explained(self.address):
             pages = self._client.query_iterator(
                 name,
                 batch_size=_PAGE,
@@ -264,7 +263,7 @@ class Milvus:
             )
         try:
             while True:
-                with _explained(self.address):
+                with explained(self.address):
                     page = pages.next()
                 if not page:
                     return
@@ -282,7 +281,7 @@ class Milvus:
     def _load(self, name: str) -> None:
         """A collection answers once the server has loaded it, which one that was restarted may not have done."""
         if name not in self._loaded:
-            with _explained(self.address):
+            with explained(self.address):
                 self._client.load_collection(name, timeout=_LOADING_SECONDS)
             self._loaded.add(name)
 
@@ -292,7 +291,7 @@ class Milvus:
         pause = 0.5
         while True:
             try:
-                with _explained(self.address):
+                with explained(self.address):
                     return call()
             except EngineError as error:
                 final = any(word in str(error).lower() for word in _FINAL)
@@ -302,71 +301,11 @@ class Milvus:
             pause = min(2 * pause, 8.0)
 
 
-def _connect(address: Address) -> Any:
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes to stderr what it also raises
-    try:
-        from pymilvus import MilvusClient
-
-        if address.scheme == "milvus+lite":
-            import milvus_lite  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ExtraMissing(address.scheme, "milvus") from error
-    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs what it also raises, with a traceback
-    if address.scheme == "milvus+lite":
-        with _explained(address.text):
-            return MilvusClient(address.place)
-    protocol = "https" if address.encrypted else "http"
-    options: dict[str, Any] = {"db_name": address.database, "token": address.token}
-    if address.encrypted:
-        options |= _tls(address.options)
-    with _explained(address.text):
-        return MilvusClient(f"{protocol}://{address.place}", timeout=_CONNECTING_SECONDS, **options)
-
-
-def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """In pymilvus's names: a certificate of the client's own goes with `ca_pem_path`, else it is `server_pem_path`."""
-    given: dict[str, Any] = {"secure": True}
-    if "server_name" in options:
-        given["server_name"] = options["server_name"]
-    if "cert" in options and "key" in options:
-        given |= {"client_pem_path": options["cert"], "client_key_path": options["key"]}
-        given["ca_pem_path"] = options.get("ca", "")
-    elif "ca" in options:
-        given["server_pem_path"] = options["ca"]
-    return given
-
-
 def _has_full_text(version: str) -> bool:
     if version.startswith("milvus_lite"):
         return True
     numbers = re.search(r"(\d+)\.(\d+)", version)
     return numbers is not None and (int(numbers[1]), int(numbers[2])) >= _FULL_TEXT_SINCE
-
-
-@contextlib.contextmanager
-def _explained(address: str) -> Iterator[None]:
-    """Errors of the client in our own words."""
-    from grpc import RpcError
-    from pymilvus.exceptions import MilvusException
-
-    try:
-        yield
-    except (MilvusException, RpcError, ConnectionError, TimeoutError) as error:
-        reason = " ".join(str(getattr(error, "message", "") or error).split())[:300]
-        low = reason.lower()
-        if "lock" in low and "another process" in low:
-            raise IndexLocked(f"{address}: another process has it open. milvus-lite serves one at a time.") from error
-        if any(word in low for word in ("unavailable", "connect", "deadline", "timeout", "channel")):
-            raise EngineError(
-                f"{address} does not answer ({reason}). Check host, port and TLS, and that the server runs; what was "
-                "written before is kept, and the same command goes on from there."
-            ) from error
-        if "auth" in low or "permission" in low:
-            raise EngineError(
-                f"{address} refused the log-in ({reason}). Give the user in the address and the password in "
-                "MUNDAP_MILVUS_PASSWORD, or a token in MUNDAP_MILVUS_TOKEN."
-            ) from error
-        raise EngineError(f"{address}: {reason}") from error
 
 
 # ---------------------------------------------------------------- rows and filters

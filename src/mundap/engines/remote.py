@@ -1,8 +1,9 @@
 """An index that lives in an engine, with the same questions and answers as one in a folder."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from mundap.engines.state import SETTINGS, settings_from
 from mundap.errors import IndexMissing, UsageError
 from mundap.index import fusion as _fusion
 from mundap.index.analyzer import Analyzer
+from mundap.index.catalog import Listed, page_of
 from mundap.index.corpus import Filters
 from mundap.index.fusion import Fusion
 from mundap.index.index import Index
@@ -25,10 +27,16 @@ from mundap.records import Document, Hit, Passage, Skipped
 _CANDIDATES = 1000  # of each list: what the scores are normalised over
 _MOST_SOURCES = 10_000  # that a pattern may match
 _MOST_TERMS = 1024  # of a question
+_MOST_LISTED = 100_000  # documents: each is put together from its passages
+_OF_A_PLACE = ("folder", "modified", "section", "page", "line", "language")  # what is not a document's own
 
 
 class RemoteIndex(Index):
     """A state of an index in an engine. Settings and counts are those of the moment it was opened.
+
+    Attributes:
+        engine: Where it lives.
+        unfinished: Whether not all passages may be there, in words; empty if they are.
 
     Raises:
         IndexMissing: There is none at this address.
@@ -40,6 +48,9 @@ class RemoteIndex(Index):
             raise IndexMissing(f"no index at {engine.address}. Make one with: mundap index PATHS… -o {engine.address}")
         self.engine = engine
         self.path = Path(engine.address)  # for messages; there are no files
+        self.unfinished = ""
+        if note["job"] is not None:
+            self.unfinished = "something is being written, or was broken off: then the same command goes on with it"
         self.manifest = Manifest(settings_from(note), LexicalEntry(""), int(note["generation"]))
         added = note["languages"]
         held = [code for code, count in added.items() if code and count * 100 >= sum(added.values())]
@@ -261,13 +272,40 @@ class RemoteIndex(Index):
         """Every passage, in the order of its key."""
         return (row.passage for row in self.engine.rows(Where()))
 
-    def catalog(self) -> Any:
-        """Not to be had from an engine."""
-        raise UsageError(f"{self.engine.address}: documents can be listed only for an index in a folder")
+    def catalog(self) -> Iterator[Listed]:
+        """Every document with what is known of it. All passages are read for it: there is no table of documents."""
+        return self._listed(Where())
 
-    def listing(self, *_: Any, **__: Any) -> Any:
-        """Not to be had from an engine."""
-        return self.catalog()
+    def listing(
+        self, words: str = "", filters: Filters | None = None, sort: str = "id", most: int = 100, first: int = 0
+    ) -> tuple[list[Listed], int]:
+        """A page of the catalog, as `Index.listing`."""
+        where = self._where(filters)
+        number = self.documents if where == Where() else self.engine.count(where)
+        if number > _MOST_LISTED:
+            raise UsageError(
+                f"{number:,} documents or passages to look through; up to {_MOST_LISTED:,} can be listed from "
+                f"{self.engine.address}. Narrow it with --document, --source or --where."
+            )
+        return page_of(self._listed(where), words, sort, most, first)
+
+    def _listed(self, where: Where) -> Iterator[Listed]:
+        """The documents that have a passage there, put together from all of their passages."""
+        skipped = {name: int(note["skipped"]) for name, note in self.engine.notes() if name != SETTINGS}
+        found: dict[str, list[Row]] = {}
+        for row in self._of_whole_documents(where):
+            # Texts are not kept: a list may be of many documents.
+            short = replace(row, passage=replace(row.passage, text="", blocks=()), before="")
+            found.setdefault(row.passage.document, []).append(short)
+        return (_listed(sorted(rows, key=lambda row: row.position), skipped) for rows in found.values())
+
+    def _of_whole_documents(self, where: Where) -> Iterator[Row]:
+        if where == Where():
+            yield from self.engine.rows(where)
+            return
+        names = sorted({row.passage.document for row in self.engine.rows(where)})
+        for start in range(0, len(names), _CANDIDATES):
+            yield from self.engine.rows(Where(documents=tuple(names[start : start + _CANDIDATES])))
 
     def skipped(self) -> list[Skipped]:
         """Not kept by an engine."""
@@ -290,9 +328,28 @@ class RemoteIndex(Index):
             "dense": settings.dense if settings.model else None,
             "modes": ", ".join(self.modes),
             "limits": self.engine.limits or "none",
+            "unfinished": self.unfinished or "no",
             "generation": self.manifest.generation,
             "settings": asdict(settings),
         }
+
+
+def _listed(rows: Sequence[Row], skipped: Mapping[str, int]) -> Listed:
+    """A document as a list shows it."""
+    first = rows[0].passage
+    languages = Counter(row.passage.metadata.get("language", "") for row in rows)
+    return Listed(
+        id=first.document,
+        title=first.title,
+        source=first.source,
+        type=first.metadata.get("type", ""),
+        language=languages.most_common(1)[0][0],
+        passages=len(rows),
+        size=max(row.passage.end for row in rows),
+        modified=first.metadata.get("modified", ""),
+        skipped=skipped.get(first.source, 0),
+        metadata={name: value for name, value in first.metadata.items() if name not in _OF_A_PLACE},
+    )
 
 
 _Scored = tuple[str, float, float | None, float | None]  # key, score, and the BM25 and dense scores behind it

@@ -68,6 +68,23 @@ class ReadyVectors:
         self._starts = np.cumsum([0, *(len(part.vectors) for part in parts)])
         if self._by != "order":
             self._keys, self._rows = _sorted_keys(folder, [part.keys for part in parts if part.keys is not None])
+        if self._by == "id":
+            self._refuse_doubles()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows are known by their order alone."""
+        return self._by == "order"
+
+    def _refuse_doubles(self) -> None:
+        """Two rows for one id: nobody can tell which is meant. Equal passages, which shards may have, are no harm."""
+        doubled = np.flatnonzero((self._keys[1:] == self._keys[:-1]).all(axis=1))
+        if len(doubled):
+            places = []
+            for row in sorted(self._rows[doubled[0] : doubled[0] + 2].tolist()):
+                part = int(np.searchsorted(self._starts, row, "right")) - 1
+                places.append(f"row {row - self._starts[part]} of {self._parts[part].path.name}")
+            raise UsageError(f"{self.folder} has two vectors with the same id: {places[0]} and {places[1]}")
 
     def expect(self, names: Sequence[str]) -> None:
         """Say which passages come next, for files that know them by id."""
@@ -106,7 +123,8 @@ class ReadyVectors:
         """
         if self._by == "order" and self._next != self._starts[-1]:
             raise UsageError(
-                f"{self.folder} has {self._starts[-1]} vectors for {self._next} passages: nothing was changed"
+                f"{self.folder} has {self._starts[-1]} vectors for {self._next} passages: they are of other passages, "
+                "or these were cut in another way. The index is not finished."
             )
 
     def _find(self, wanted: np.ndarray, given: Sequence[tuple[str, str]]) -> np.ndarray:
@@ -123,7 +141,7 @@ class ReadyVectors:
             title, text = given[int(np.flatnonzero(rows < 0)[0])]
             raise UsageError(
                 f"{self.folder} has no vector for the passage {title!r}, {text[:60]!r}…: it was changed since, or cut "
-                "in another way, or not all files are there. Nothing was changed."
+                "in another way, or not all files are there. The index is not finished."
             )
         return rows
 

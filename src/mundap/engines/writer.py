@@ -73,7 +73,6 @@ class EngineWriter:
         self.root = Path(engine.address)
         self.committed = None  # an engine has no state beside the one that is written
         self.tick: Callable[[], None] = lambda: None
-        self.committed = None  # there is no older state to take anything from
         self.fresh = fresh
         self._job = job
         self._skipping = skipping
@@ -84,14 +83,16 @@ class EngineWriter:
         if note is not None:
             refuse_second_writer(note, engine.address)
         self.resumed = note is not None and note["job"] == job
+        if self._ready is not None:
+            self._ready.begin_at(0, new=note is None or fresh)
+            # Nobody knows how many rows without ids were taken before a build broke off.
+            self.resumed = self.resumed and not self._ready.ordered
         if note is None or (fresh and not self.resumed):
             assert settings is not None
             engine.drop()
-            engine.create(settings)
             note = settings_note(settings, 0, 0, job, {})
+            engine.create(settings, note)
         self._open(note)
-        if self._ready is not None:
-            self._ready.begin_at(0, new=not self.corpus.states)
 
     def _open(self, note: dict[str, Any]) -> None:
         settings = settings_from(note)
@@ -258,6 +259,8 @@ class EngineWriter:
     def finish(self) -> None:
         """The last checkpoint: everything is done, and nobody is writing any more."""
         self.checkpoint()
+        if self._ready is not None:
+            self._ready.finished()
         note = settings_note(self.manifest.settings, self.manifest.generation + 1, self._batch, None, self._languages)
         self.engine.write_notes({SETTINGS: note})
 

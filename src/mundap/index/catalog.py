@@ -68,16 +68,22 @@ def catalog(corpus: Corpus) -> Iterator[Listed]:
 
 def listing(corpus: Corpus, words: str, filters: Filters, sort: str, most: int, first: int) -> tuple[list[Listed], int]:
     """A page of the catalog, and how many documents there are on all pages; see `Index.listing`."""
+    documents = (
+        _listed(segment, document)
+        for segment in corpus.segments
+        for document in np.unique(
+            segment.passages["document"][matching_passages(segment, filters) & corpus.living(segment)]
+        ).tolist()
+    )
+    return page_of(documents, words, sort, most, first)
+
+
+def page_of(documents: Iterable[Listed], words: str, sort: str, most: int, first: int) -> tuple[list[Listed], int]:
+    """The documents with these words in their id or title, sorted: a page of them, and how many there are."""
     if sort not in SORTS:
         raise UsageError(f"sort {sort!r}: choose one of {', '.join(SORTS)}")
-    found: list[Listed] = []
     wanted = words.casefold()
-    for segment in corpus.segments:
-        mask = matching_passages(segment, filters) & corpus.living(segment)
-        for document in np.unique(segment.passages["document"][mask]).tolist():
-            one = _listed(segment, document)
-            if wanted in one.id.casefold() or wanted in one.title.casefold():
-                found.append(one)
+    found = [one for one in documents if wanted in one.id.casefold() or wanted in one.title.casefold()]
     largest_first = sort in ("passages", "modified", "size")
     found.sort(key=lambda one: (getattr(one, sort), one.id), reverse=largest_first)
     return found[first : first + most], len(found)
