@@ -1,6 +1,8 @@
 """The program in Korean."""
 
+import ast
 import gettext
+import inspect
 import os
 import re
 import subprocess
@@ -8,9 +10,11 @@ import sys
 from io import BytesIO
 from pathlib import Path
 
+import click
 import pytest
 
 import mundap
+from mundap.cli import _VERBS, main
 
 MESSAGES = Path(mundap.__file__).parent / "locale" / "ko" / "LC_MESSAGES"
 HANGUL = re.compile("[가-힣]")
@@ -52,22 +56,73 @@ def test_every_message_is_translated_with_its_facts(catalog):
         assert set(fact.findall(english)) == set(fact.findall(korean)), english
 
 
-@pytest.mark.skip(reason="help texts changed when the branches were merged; the Korean catalogue is behind them")
-@pytest.mark.parametrize(
-    "verb", ["index", "add", "ask", "search", "delete", "compact", "info", "verify", "serve", "tour"]
-)
-def test_the_help_of_what_people_use_is_whole_in_korean(verb, catalog):
-    import inspect
+def commands(command):
+    """A command and, of a group, all that are in it."""
+    yield command
+    if isinstance(command, click.Group):
+        for part in command.commands.values():
+            yield from commands(part)
 
-    import click
 
-    from mundap.cli import main
+def help_of(verb):
+    """Every text that `mundap VERB --help` shows, also for the commands of a group, and its line in the list of all."""
+    texts = [_VERBS[verb][2]]
+    for command in commands(main.get_command(click.Context(main), verb)):
+        texts.append(inspect.cleandoc(command.help))
+        texts += [option.help for option in command.params if isinstance(option, click.Option)]
+    return texts
 
-    command = main.get_command(click.Context(main), verb)
-    texts = [inspect.cleandoc(command.help)]
-    texts += [option.help for option in command.params if isinstance(option, click.Option)]
-    for text in texts:
-        assert catalog.get(text) is not None, text
+
+@pytest.mark.parametrize("verb", _VERBS)
+def test_the_help_is_whole_in_korean(verb, catalog):
+    assert [text for text in help_of(verb) if catalog.get(text) is None] == []
+
+
+def test_examples_stay_on_lines_of_their_own(catalog):
+    for message in catalog:
+        if isinstance(message.id, str):  # a backspace tells click not to wrap what comes next
+            assert message.id.count("\b") == message.string.count("\b"), message.id
+
+
+def test_korean_help_is_wrapped_by_columns():
+    text = run("train", "ance", "--help").stdout
+    assert "    mundap train ance recipe.toml --only trainer\n" in text
+    prose = [line for line in text.splitlines() if HANGUL.search(line)]
+    columns = [sum(2 if HANGUL.match(one) else 1 for one in line) for line in prose]
+    assert 70 < max(columns) <= 80
+
+
+def test_the_option_puts_all_of_the_help_into_korean():
+    text = run("--lang", "ko", "--help", language="en").stdout
+    assert [line for line in text.splitlines()[1:] if line and not HANGUL.search(line)] == []
+
+
+def test_a_misspelt_command_in_korean():
+    assert "혹시 'search'인가요?" in run("serch").stderr
+
+
+def words_of(folder):
+    """Every string in the Python files of a folder, and the nouns that are counted, with the form for many."""
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("count") and len(node.args) == 2:
+                noun = node.args[1]
+                if isinstance(noun, ast.Constant):
+                    yield from (f"{{n:,}} {noun.value}", f"{{n:,}} {noun.value}s")
+
+
+def test_no_message_is_obsolete(catalog):
+    shown = {text for verb in _VERBS for text in help_of(verb)} | {inspect.cleandoc(main.help)}
+    shown.update(words_of(Path(mundap.__file__).parent))
+    shown.update(words_of(Path(click.__file__).parent))  # its own messages are looked up in our catalogue
+    english = [text for message in catalog if message.id for text in listed(message.id)]
+    assert [text for text in english if text not in shown] == []
+
+
+def listed(texts):
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def test_korean_by_the_environment_and_by_the_option(tmp_path):
