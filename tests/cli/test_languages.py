@@ -107,6 +107,7 @@ def words_of(folder):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
+                yield node.value.partition(" (")[0]  # what is said in brackets is not looked up
             elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("count") and len(node.args) == 2:
                 noun = node.args[1]
                 if isinstance(noun, ast.Constant):

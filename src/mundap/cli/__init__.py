@@ -14,7 +14,7 @@ from unicodedata import east_asian_width
 
 import click
 
-from mundap.errors import MundapError, UsageError
+from mundap.errors import Message, MundapError, UsageError
 from mundap.version import __version__
 
 _VERBS = {
@@ -161,7 +161,8 @@ def run(arguments: Any = None) -> None:
     except MundapError as error:
         _fail(error, 1)
     except MemoryError:
-        _fail(_("out of memory. What was there before is unharmed; free some memory and run the same command again."), 1)
+        told = _("out of memory. What was there before is unharmed; free some memory and run the same command again.")
+        _fail(told, 1)
     except (OverflowError, RecursionError) as error:
         told = _("a number or a nesting in what was given is beyond all bounds ({error}). Look at the file or option.")
         _fail(told.format(error=error), 1)
@@ -175,12 +176,24 @@ def run(arguments: Any = None) -> None:
         _fail(f"{error.filename or _('input or output')}: {error.strerror or error}", 1)
 
 
-def translated(error: MundapError) -> str:
-    """What an error says, in the language of the user."""
-    if not error.message:
-        return str(error)
-    message = _(error.message)
-    return message.format(**error.facts) if error.facts else message
+def translated(said: "MundapError | str") -> str:
+    """What an error, a message or the reason for something says, in the language of the user."""
+    if not isinstance(said, (MundapError, Message)):
+        return _reason(said)
+    if not said.message:
+        return str(said)
+    message = _(said.message)
+    facts = {name: translated(fact) if isinstance(fact, Message) else fact for name, fact in said.facts.items()}
+    return message.format(**facts) if facts else message
+
+
+def _reason(text: str) -> str:
+    """Plain text, such as comes from another process: a detail in brackets at its end stays as it is."""
+    known = _(text) if text else ""
+    if known != text:
+        return known
+    head, bracket, detail = text.partition(" (")
+    return f"{_(head) if head else ''}{bracket}{detail}"
 
 
 def _fail(message: object, code: int) -> None:

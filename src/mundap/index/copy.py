@@ -24,7 +24,7 @@ def backup(root: Path, out: Path) -> Manifest:
         IndexDamaged: The index is damaged, and so would be the copy.
     """
     if out.exists():
-        raise UsageError(f"{out} is there already. Choose a new folder for the copy.")
+        raise UsageError("{path} is there already. Choose a new folder for the copy.", path=out)
     unfinished = out.with_name(out.name + ".unfinished")
     with disk_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
