@@ -3,7 +3,9 @@
 import ast
 import gettext
 import inspect
+import math
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 
 import mundap
 from mundap.cli import _VERBS, main
+from mundap.errors import Message
 
 MESSAGES = Path(mundap.__file__).parent / "locale" / "ko" / "LC_MESSAGES"
 HANGUL = re.compile("[가-힣]")
@@ -138,8 +141,55 @@ def test_korean_by_the_environment_and_by_the_option(tmp_path):
 
 def test_errors_in_korean(tmp_path):
     missing = run("info", folder=tmp_path)
+    assert "그런 파일이나 폴더가 없습니다" in run("index", "nothing.txt", folder=tmp_path).stderr
     assert missing.returncode == 1 and "색인이 없습니다" in missing.stderr and str(tmp_path) in missing.stderr
     assert "오류" in run("nonsense").stderr
+
+
+def test_a_message_is_its_english_words_and_keeps_its_facts():
+    said = Message("{path} is missing", path="a")
+    assert said == "a is missing" and said.message == "{path} is missing" and said.facts == {"path": "a"}
+    assert Message("{not a fact}") == "{not a fact}"
+    assert pickle.loads(pickle.dumps(said)) == said  # noqa: S301
+
+
+def test_what_was_skipped_in_korean(tmp_path):
+    (tmp_path / "a.txt").write_text("서울은 수도다.", "utf-8")
+    (tmp_path / "b.jsonl").write_text('{"id": "1", "text": "부산은 항구다."}\n{\n', "utf-8")
+    (tmp_path / "c.jsonl").write_text(
+        '{"id": "1", "text": "인천도 항구다."}\n{"id": "1", "text": "또 있다."}\n', "utf-8"
+    )
+    (tmp_path / "d.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    made = run("index", ".", "--model", "none", folder=tmp_path)
+    assert made.returncode == 3
+    assert re.search(r"건너뜀 b\.jsonl:2: JSON이 아님 \(.+\)", made.stderr)
+    assert "안에 두 번 있습니다" in made.stderr
+    assert "파일 1개 제외: 그림" in made.stderr
+    assert "JSON이 아님" in run("list", "--skipped", folder=tmp_path).stdout
+    gone = run("delete", "nothing", folder=tmp_path)
+    assert "건너뜀 nothing: 이 ID의 문서가 없습니다." in gone.stderr
+
+
+def test_damage_in_korean(tmp_path):
+    (tmp_path / "a.txt").write_text("서울은 수도다.", "utf-8")
+    run("index", "a.txt", "--model", "none", folder=tmp_path)
+    part = next((tmp_path / ".mundap" / "segments").glob("*/*passages*"))
+    part.write_bytes(part.read_bytes() + b"more")
+    found = run("verify", folder=tmp_path).stderr
+    assert re.search(r"파일의 크기가 \d+바이트가 아니라 \d+바이트입니다", found) and "손상되었습니다" in found
+    # A problem within an error, and both in the language of the user.
+    repaired = run("verify", "--repair", folder=tmp_path).stderr
+    assert re.search(r"바이트입니다\. 한 벌만 저장된 것은", repaired)
+    assert "is missing" not in repaired and " bytes" not in repaired
+
+
+def test_a_question_that_the_reader_cannot_read_in_korean(tmp_path):
+    (tmp_path / "a.txt").write_text("서울은 대한민국의 수도다.", "utf-8")
+    run("index", "a.txt", "--model", "none", folder=tmp_path)
+    said = run("ask", "수도는?", "--reader", "reader", folder=tmp_path).stdout
+    assert "리더(reader)가 영어만 알아서 지문을 읽지 못했습니다" in said and "찾은 것 가운데 가장 좋은 지문" in said
+    ordered = run("search", "수도는?", "--rerank", "--reader", "reader", folder=tmp_path).stderr
+    assert "리더(reader)가 영어만 알아서 검색 순서 그대로" in ordered
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "wrong answers for free"), ("ko", "공짜 오답")])
@@ -152,7 +202,14 @@ def test_the_tour(language, words, example_index):
         re.search(r"1\.1 +█+ 떡볶이를", text) and re.search(r"0\.0 +나는", text) and re.search(r"0\.4 +█+ 가장", text)
     )
     assert "7-8   0.97 x 0.92 = 0.8924" in text
-    assert re.search(r"q1 +\[", text) and "loss    -ln" in text
+    assert re.search(r"q1 +\[", text)
+    share, loss = map(float, re.search(r"loss    -ln ([\d.]+) = ([\d.]+)", text).groups())
+    assert loss == pytest.approx(-math.log(share), abs=1e-3)
     assert len(re.findall(r"^\d\. ", text, re.MULTILINE)) == 7
     assert text.count("$ mundap") == 7
+    asked = {
+        "en": "How tall is the Eiffel Tower?  ->  ",
+        "ko": "기생충이 칸 영화제에서 받은 상 이름은?  ->  황금종려상",
+    }
+    assert asked[language] in text
     assert "Sauron" in text or "Lord of the Rings" in text

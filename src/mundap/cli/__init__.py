@@ -4,7 +4,7 @@ import gettext
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from gettext import gettext as _
 from importlib import import_module
@@ -68,8 +68,8 @@ class _HelpByColumns(click.HelpFormatter):
     def write_text(self, text: str) -> None:
         super().write_text(self._filled(text))
 
-    def write_dl(self, rows: Sequence[tuple[str, str | None]], *args: Any, **options: Any) -> None:
-        super().write_dl([(name, self._filled(text or "")) for name, text in rows], *args, **options)
+    def write_dl(self, rows: Iterable[tuple[str, str]], *args: Any, **options: Any) -> None:
+        super().write_dl([(name, self._filled(text)) for name, text in rows], *args, **options)
 
     def write(self, string: str) -> None:
         super().write(string.replace(self._FILLER, ""))

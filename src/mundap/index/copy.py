@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from mundap.disk import disk_errors, sync_file, sync_folder
-from mundap.errors import IndexDamaged, UsageError
+from mundap.errors import IndexDamaged, Message, UsageError
 from mundap.index.catalog import SKIPPED
 from mundap.index.manifest import COMMITTED, Manifest
 from mundap.index.verify import verify
@@ -35,7 +35,7 @@ def backup(root: Path, out: Path) -> Manifest:
                 manifest = _copy(root, unfinished)
                 problems = verify(unfinished, with_model=False)
             except FileNotFoundError as error:
-                problems = [f"{error.filename} is missing"]
+                problems = [Message("{path} is missing", path=error.filename)]
             if not problems or Manifest.load(root).generation == before.generation:
                 break
         if problems:
