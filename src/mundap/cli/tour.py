@@ -80,9 +80,9 @@ def _tfidf() -> Iterator[str]:
 
     yield _("TF-IDF: the fewer documents have a word, the more it weighs")
     words = _(
-        "The weight is TF x ln(N / DF): how often the word stands in the document, times the logarithm of all documents "
-        "over those that have it. Three documents, split at spaces: a word in all of them says nothing, ln(3/3) = 0. A "
-        "word in two weighs ln(3/2) = 0.4, in one ln(3/1) = 1.1."
+        "The weight is TF x ln(N / DF): how often the word stands in the document, times the logarithm of all "
+        "documents over those that have it. Three documents, split at spaces: a word in all of them says nothing, ln(3/3) = "
+        "0. A word in two weighs ln(3/2) = 0.4, in one ln(3/1) = 1.1."
     )
     yield from _text(words)
     for document in figures.DOCUMENTS:
@@ -133,7 +133,8 @@ def _in_batch(index: "Index") -> Iterator[str]:
     size = len(found.questions)
     words = _(
         "A batch of {n} questions and their passages gives {n} x {n} similarities. On the diagonal each question meets "
-        "its own passage, the positive. The other {wrong} pairs are negatives, and no passage had to be encoded for them."
+        "its own passage, the positive. The other {wrong} pairs are negatives, and no passage had to be encoded for "
+        "them."
     )
     yield from _text(words.format(n=size, wrong=size * size - size))
     for question, title in zip(found.questions, found.titles, strict=True):
@@ -152,19 +153,20 @@ def _nll(index: "Index") -> Iterator[str]:
     yield _("The loss by hand: the positive should get nearly all of the probability")
     found = figures.batch(index)
     words = _(
-        "The negative log-likelihood of the positive: -ln( e^(s+ / T) / sum of e^(s / T) ). A cosine is at most 1, so it "
-        "is divided by a temperature T = {temperature}. For the first question of the batch:"
+        "The negative log-likelihood of the positive: -ln( e^(s+ / T) / sum of e^(s / T) ). A cosine is at most 1, so "
+        "it is divided by a temperature T = {temperature}. For the first question of the batch:"
     )
     yield from _text(words.format(temperature=figures.TEMPERATURE))
     scores = found.similarity[0] / figures.TEMPERATURE
     loss, flat = figures.losses(found.similarity), figures.losses(found.similarity, 1.0)
     yield "    s / T   " + "  ".join(f"{score:.2f}" for score in scores)
-    yield f"    P(+)    e^{scores[0]:.2f} / ({' + '.join(f'e^{score:.2f}' for score in scores)}) = {np.exp(-loss[0]):.4f}"
+    terms = [f"e^{score:.2f}" for score in scores]
+    yield f"    P(+)    {terms[0]} / ({' + '.join(terms)}) = {np.exp(-loss[0]):.4f}"
     yield f"    loss    -ln {np.exp(-loss[0]):.4f} = {loss[0]:.4f}"
     yield ""
     words = _(
-        "The mean over the batch is {mean:.4f}. A model that knows nothing has ln {n} = {chance:.4f}; with T = 1 this one "
-        "would have {flat:.4f}, hardly better."
+        "The mean over the batch is {mean:.4f}. A model that knows nothing has ln {n} = {chance:.4f}; with T = 1 this "
+        "one would have {flat:.4f}, hardly better."
     )
     yield from _text(
         words.format(mean=loss.mean(), n=len(loss), chance=np.log(len(loss)), flat=flat.mean()),
@@ -175,9 +177,9 @@ def _nll(index: "Index") -> Iterator[str]:
 def _hybrid(index: "Index") -> Iterator[str]:
     yield _("Hybrid: both rankings, each question's scores on one scale")
     words = _(
-        "BM25 scores and similarities cannot be added as they are: they are on different scales. Each list is shifted and "
-        "scaled to mean 0 and standard deviation 1 (z), then mixed: (1 - w) z(BM25) + w z(dense). The weight w = {weight} "
-        "was fitted on held-back questions."
+        "BM25 scores and similarities cannot be added as they are: they are on different scales. Each list is shifted "
+        "and scaled to mean 0 and standard deviation 1 (z), then mixed: (1 - w) z(BM25) + w z(dense). The weight w = "
+        "{weight} was fitted on held-back questions."
     )
     weight = index.encoder.config.fusion_weight if index.encoder else 0
     yield from _text(words.format(weight=weight))
