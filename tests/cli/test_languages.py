@@ -161,7 +161,7 @@ def test_what_was_skipped_in_korean(tmp_path):
     made = run("index", ".", "--model", "none", folder=tmp_path)
     assert made.returncode == 3
     assert re.search(r"건너뜀 b\.jsonl:2: JSON이 아님 \(.+\)", made.stderr)
-    assert "안에 두 번 있습니다" in made.stderr
+    assert "건너뜀 c.jsonl: ID '1'이(가) 겹칩니다: b.jsonl에 이미 있습니다" in made.stderr
     assert "파일 1개 제외: 그림" in made.stderr
     assert "JSON이 아님" in run("list", "--skipped", folder=tmp_path).stdout
     gone = run("delete", "nothing", folder=tmp_path)

@@ -85,8 +85,9 @@ def _tfidf() -> Iterator[str]:
         "ln(3/3) = 0. A word in two weighs ln(3/2) = 0.4, in one ln(3/1) = 1.1."
     )
     yield from _text(words)
-    for document in figures.DOCUMENTS:
-        yield f"    {document}"
+    for document, meaning in zip(figures.DOCUMENTS, figures.MEANINGS, strict=True):
+        said = _(meaning)
+        yield f"    {document}" if said == document else f"    {document}  ({said})"
     yield ""
     for term, weight in figures.tfidf().items():
         yield f"    {weight:4.1f}  {'█' * round(weight * 10)} {term}"
@@ -117,7 +118,7 @@ def _dense(index: "Index") -> Iterator[str]:
     vector = encoder.encode_questions([_QUESTION])[0]
     words = _(
         "The encoder turns the question into {n} numbers, and every passage into as many. Their inner product is the "
-        "similarity. The question says `bad guy`, the passage `villain`: it is found without a word in common."
+        "similarity. The question says `bad guy`, the passage `villain`: BM25 sees two words, the vectors one meaning."
     )
     yield from _text(words.format(n=len(vector)))
     yield f"    [{', '.join(f'{number:.3f}' for number in vector[:6])}, …]"
@@ -213,7 +214,8 @@ def _reader(index: "Index") -> Iterator[str]:
     best = found.answers[0] if found.answers else found.guess
     if best is not None:
         answer = click.style(shared.clean(best.text), bold=True)
-        yield f"    {question}  ->  {answer}  ({100 * best.confidence:.0f} %, {shared.clean(best.hit.passage.title)})"
+        sure = _("{percent} sure").format(percent=f"{100 * best.confidence:.0f} %")
+        yield f"    {question}  ->  {answer}  ({sure}; {shared.clean(best.hit.passage.title)})"
     yield ""
     yield _command(f'mundap ask --explain "{question}"')
 
@@ -222,8 +224,11 @@ def _ranking(index: "Index", question: str, mode: str) -> Iterator[str]:
     if mode != "bm25" and index.encoder is None:
         yield "    " + _("(this index has no vectors)")
         return
+    from rich.cells import set_cell_size
+
     for hit in index.search(question, 3, mode):  # type: ignore[arg-type]
-        yield f"    {hit.rank}. {hit.score:7.3f}  {shared.clean(hit.passage.title)}"
+        shown = shared.clean(f"{hit.passage.title}: {' '.join(hit.passage.text.split())}")
+        yield f"    {hit.rank}. {hit.score:7.3f}  {set_cell_size(shown, 78).rstrip()} …"
     yield ""
 
 

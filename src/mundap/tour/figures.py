@@ -11,7 +11,7 @@ from mundap.index.sparse import SparseLexical
 from mundap.reader.spans import Span, candidates
 
 DOCUMENTS = ("나는 떡볶이를 좋아한다", "나는 가을을 가장 좋아한다", "나는 야구 관람을 가장 좋아한다")
-"""I like tteokbokki; I like autumn best; I like watching baseball best."""
+MEANINGS = ("I like tteokbokki", "I like autumn best", "I like watching baseball best")
 
 PAIRS = (
     ("Who is the bad guy in Lord of the Rings?", "en/the-lord-of-the-rings-films.md"),
