@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 ELSEWHERE = {
     "README.md": "index.md",
+    "README.ko.md": "korean.md",
     "benchmarks/README.md": "benchmarks.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",

@@ -1,5 +1,6 @@
 """What the documents say is what the program does."""
 
+import os
 import re
 import runpy
 import shlex
@@ -61,6 +62,7 @@ def test_readme_commands_run(name, command, folder):
         cwd=folder,
         capture_output=True,
         text=True,
+        env={**os.environ, "LANGUAGE": "ko" if name == "README.ko.md" else "en", "LANG": "C.UTF-8"},
         stdin=subprocess.DEVNULL,  # for an assistant's server the end
     )
     # Only these two leave something out: the PDF is broken on purpose, and no document is in drafts/.

@@ -54,8 +54,10 @@ def disk_errors(where: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise MundapError(
-            f"cannot write to {where}: {reason}. What was there before is unharmed; "
-            "make room or fix the permissions, then run the same command again to go on."
+            "cannot write to {path}: {reason}. What was there before is unharmed; make room or fix the permissions, "
+            "then run the same command again to go on.",
+            path=where,
+            reason=reason,
         ) from error
 
 

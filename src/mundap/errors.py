@@ -1,6 +1,24 @@
 """What can go wrong, as one small tree. A message says what happened, where, and what to do."""
 
 
+class Message(str):
+    """A text for people, in English. Its facts are kept apart, so that it can be looked up in other languages.
+
+    Args:
+        message: The text; `{name}` stands for a fact.
+        facts: What is filled in.
+    """
+
+    def __new__(cls, message: str = "", **facts: object) -> "Message":  # noqa: D102 - its arguments are told above
+        self = super().__new__(cls, message.format(**facts) if facts else message)
+        self.message = message
+        self.facts = facts
+        return self
+
+    message: str
+    facts: dict[str, object]
+
+
 class MundapError(Exception):
     """Any failure a user can do something about.
 

@@ -4,15 +4,17 @@ import gettext
 import inspect
 import os
 import sys
+from collections.abc import Iterable
 from difflib import get_close_matches
 from gettext import gettext as _
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 import click
 
-from mundap.errors import MundapError, UsageError
+from mundap.errors import Message, MundapError, UsageError
 from mundap.version import __version__
 
 _VERBS = {
@@ -55,6 +57,27 @@ Three commands to begin with:
 """
 
 
+class _HelpByColumns(click.HelpFormatter):
+    """Help wrapped by columns: click counts characters, and one of Hangul takes two columns.
+
+    A filler after each wide character makes the count right; it is taken out again when the line is written.
+    """
+
+    _FILLER = "\ue000"
+
+    def write_text(self, text: str) -> None:
+        super().write_text(self._filled(text))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], *args: Any, **options: Any) -> None:
+        super().write_dl([(name, self._filled(text)) for name, text in rows], *args, **options)
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(self._FILLER, ""))
+
+    def _filled(self, text: str) -> str:
+        return "".join(one + self._FILLER if east_asian_width(one) in "WF" else one for one in text)
+
+
 class _Verbs(click.Group):
     """A group whose commands are imported when they are run: a search does not load the PDF reader."""
 
@@ -65,7 +88,7 @@ class _Verbs(click.Group):
         if cmd_name not in _VERBS:
             near = get_close_matches(cmd_name, _VERBS, 1, 0.5)
             if near:
-                ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
+                ctx.fail(_("No such command {name!r}. Did you mean {near!r}?").format(name=cmd_name, near=near[0]))
             return None
         module, name, _summary = _VERBS[cmd_name]
         command: click.Command = getattr(import_module(module), name)
@@ -94,6 +117,9 @@ def _speak(context: click.Context, parameter: click.Parameter, language: str | N
     if language:
         os.environ["LANGUAGE"] = language
         _translate(context.command)
+        about_help = context.command.get_help_option(context)
+        if about_help is not None:  # click has made it already, in the language of the environment
+            about_help.help = _("Show this message and exit.")
 
 
 @click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -118,6 +144,7 @@ def run(arguments: Any = None) -> None:
     """The program: errors become one message on stderr and an exit code, never a traceback."""
     gettext.bindtextdomain("mundap", _MESSAGES)
     gettext.textdomain("mundap")
+    click.Context.formatter_class = _HelpByColumns
     _translate(main)
     words = sys.argv[1:] if arguments is None else list(arguments)
     # Bytes that are not UTF-8 arrive as lone surrogates, which nothing can store or print.
@@ -134,9 +161,11 @@ def run(arguments: Any = None) -> None:
     except MundapError as error:
         _fail(error, 1)
     except MemoryError:
-        _fail("out of memory. What was there before is unharmed; free some memory and run the same command again.", 1)
+        told = _("out of memory. What was there before is unharmed; free some memory and run the same command again.")
+        _fail(told, 1)
     except (OverflowError, RecursionError) as error:
-        _fail(f"a number or a nesting in what was given is beyond all bounds ({error}). Look at the file or option.", 1)
+        told = _("a number or a nesting in what was given is beyond all bounds ({error}). Look at the file or option.")
+        _fail(told.format(error=error), 1)
     except (KeyboardInterrupt, click.Abort):
         _fail(_("stopped. Run the same command again to go on."), 130)
     except BrokenPipeError:
@@ -144,15 +173,27 @@ def run(arguments: Any = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1)
+        _fail(f"{error.filename or _('input or output')}: {error.strerror or error}", 1)
 
 
-def translated(error: MundapError) -> str:
-    """What an error says, in the language of the user."""
-    if not error.message:
-        return str(error)
-    message = _(error.message)
-    return message.format(**error.facts) if error.facts else message
+def translated(said: "MundapError | str") -> str:
+    """What an error, a message or the reason for something says, in the language of the user."""
+    if not isinstance(said, (MundapError, Message)):
+        return _reason(said)
+    if not said.message:
+        return str(said)
+    message = _(said.message)
+    facts = {name: translated(fact) if isinstance(fact, Message) else fact for name, fact in said.facts.items()}
+    return message.format(**facts) if facts else message
+
+
+def _reason(text: str) -> str:
+    """Plain text, such as comes from another process: a detail in brackets at its end stays as it is."""
+    known = _(text) if text else ""
+    if known != text:
+        return known
+    head, bracket, detail = text.partition(" (")
+    return f"{_(head) if head else ''}{bracket}{detail}"
 
 
 def _fail(message: object, code: int) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mundap.records import Answer, AskResult
 
 _HELP = "Type a question and press Enter. Each is answered by itself: none remembers the one before. /help, /quit."
-_MORE_HELP = """Ask in whole words, such as: When was the harbour built?
+_MORE_HELP = """Ask in whole sentences, such as: When was the harbour built?
 Each question is answered by itself: write names instead of "it" and "there".
 Ctrl-C drops a line or an answer. /quit, an empty line or Ctrl-D ends.
 """
@@ -145,9 +145,10 @@ def _converse(answer: Any) -> None:
             if not text or text in ("/quit", "/exit", "/q"):
                 return
             if text in ("/help", "/?"):
-                shared.note(_MORE_HELP)
+                shared.note(_(_MORE_HELP))
             elif text.startswith("/") and " " not in text:
-                shared.note(f"No such command: {shared.clean(text)}. There are /help and /quit.")
+                unknown = _("No such command: {name}. There are /help and /quit.")
+                shared.note(unknown.format(name=shared.clean(text)))
             else:
                 answer(text)
         except EOFError:
@@ -184,7 +185,9 @@ def _show(index: "Index", found: "AskResult") -> None:
 
 def _only_found(found: "AskResult") -> None:
     """The best passage, where nothing could be read."""
-    click.echo(f"{click.style(_('No answer'), bold=True)}: {_(found.note)}. {_('The best passage found:')}")
+    from mundap.cli import translated
+
+    click.echo(f"{click.style(_('No answer'), bold=True)}: {translated(found.note)}. {_('The best passage found:')}")
     for hit in found.hits[:1]:
         for line in shared.wrapped(shared.clean(hit.passage.text), 4):
             click.echo(f"    {line}")
@@ -242,7 +245,7 @@ def _show_explanations(rows: "list[PassageExplanation]") -> None:
         if row.best is not None:
             selected, span = f"{row.selection:.2f}", shared.clean(row.best.text)[:40]
         elif not row.read:
-            span = "(not read)"
+            span = _("(not read)")
         table.add_row(
             str(row.hit.rank),
             escape(shared.clean(row.hit.passage.title)[:30]),

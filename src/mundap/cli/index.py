@@ -135,6 +135,8 @@ def add(
 
 
 def _tell(report: Any, where: str | Path, strict: bool, as_json: bool) -> None:
+    from mundap.cli import translated
+
     if as_json:
         shared.print_json(report.as_dict())
     else:
@@ -156,7 +158,7 @@ def _tell(report: Any, where: str | Path, strict: bool, as_json: bool) -> None:
             )
         )
         if report.note:
-            shared.note(f"mundap: {report.note}.")
+            shared.note(f"mundap: {translated(report.note)}.")
     shared.finish(report, strict)
 
 
@@ -165,9 +167,11 @@ def _tell_left_out(reasons: dict[str, int]) -> None:
     links = reasons.get(LINK, 0)
     others = sum(reasons.values()) - links
     if others:
-        shared.note(f"{shared.count(others, 'file')} left out: pictures, styles, binaries and the like")
+        told = _("{files} left out: pictures, styles, binaries and the like")
+        shared.note(told.format(files=shared.count(others, "file")))
     if links:
-        shared.note(f"{shared.count(links, 'symbolic link')} not followed. Use --follow-links to read what is behind.")
+        told = _("{links} not followed. Use --follow-links to read what is behind.")
+        shared.note(told.format(links=shared.count(links, "symbolic link")))
 
 
 def _shown(where: str | Path) -> str | Path:

@@ -116,7 +116,7 @@ def info(index_path: str | None, as_json: bool) -> None:
     click.echo(f"{_label('passages of')}  {cut}")
     for name, values in known.items():
         shown = ", ".join(f"{shared.clean(value)} {number:,}" for value, number in list(values.items())[:8])
-        more = f" and {len(values) - 8} more" if len(values) > 8 else ""
+        more = _(" and {n} more").format(n=len(values) - 8) if len(values) > 8 else ""
         click.echo(f"{shared.clean(name):>11}  {shown}{more}")
 
 
@@ -171,18 +171,20 @@ def list_(
         place = f"{one.passages:>7,}  {one.size // 1000 + 1:>7,} kB  {one.modified:10}  {one.language:2}"
         click.echo(shared.clean(f"{place}  {one.id}  {one.title if one.title not in one.id else ''}").rstrip())
     if total > len(found):
-        shared.note(f"… and {total - len(found):,} more. Use -n to see them.")
+        shared.note(_("… and {n:,} more. Use -n to see them.").format(n=total - len(found)))
 
 
 def _list_skipped(index: "Index", as_json: bool) -> None:
+    from mundap.cli import translated
+
     found = index.skipped()
     if as_json:
         shared.print_json([one.as_dict() for one in found])
         return
     for one in found:
-        click.echo(shared.clean(f"{one.source}: {one.reason}"))
+        click.echo(shared.clean(f"{one.source}: {translated(one.reason)}"))
     if not found:
-        shared.note("Nothing was skipped.")
+        shared.note(_("Nothing was skipped."))
 
 
 @click.command()
@@ -198,6 +200,7 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
       mundap verify
       mundap verify -i i --repair
     """
+    from mundap.cli import translated
     from mundap.index import build, locate
     from mundap.index.verify import verify as check
 
@@ -206,14 +209,14 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
     repaired = False
     if problems and repair:
         for problem in problems:
-            shared.note(problem)
+            shared.note(translated(problem))
         build.repair(where)
         repaired, problems = True, check(where)
     if as_json:
         shared.print_json({"path": str(where), "whole": not problems, "repaired": repaired, "problems": problems})
     elif problems:
         for problem in problems:
-            shared.note(problem)
+            shared.note(translated(problem))
         told = _(
             "{where} is damaged. Try `mundap verify --repair`, restore the files from a copy, or rebuild with `mundap "
             "index --fresh`."
@@ -250,4 +253,5 @@ def backup(index_path: str | None, out: str, as_json: bool) -> None:
     if as_json:
         shared.print_json({"path": out, "generation": manifest.generation, "bytes": size})
     else:
-        click.echo(f"{out}: a copy of generation {manifest.generation} of {where}, {size / 1e6:,.1f} MB")
+        told = _("{out}: a copy of generation {generation} of {where}, {size:,.1f} MB")
+        click.echo(told.format(out=out, generation=manifest.generation, where=where, size=size / 1e6))

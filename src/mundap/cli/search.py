@@ -109,8 +109,10 @@ def _one(
 
 
 def _show_note(note: str) -> None:
+    from mundap.cli import translated
+
     if note:
-        shared.note(f"mundap: {note}.")
+        shared.note(f"mundap: {translated(note)}.")
 
 
 def _why(index: "Index", filters: Any, mode: str) -> str:

@@ -19,8 +19,8 @@ from mundap.cli import shared
 @click.option("--writable", is_flag=True, help="Let clients add and delete documents.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="A file with the token clients must "
               "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
-@click.option("--proxy", default="", metavar="ADDRESS", help="A proxy in front of the server: it is believed who the "
-              "client is.")  # fmt: skip
+@click.option("--proxy", default="", metavar="ADDRESS", help="Trust this proxy's X-Forwarded-For header for "
+              "who the client is.")  # fmt: skip
 @click.option("--name", "names", multiple=True, metavar="HOST", help="What clients call the server beside its address: "
               "needed behind a proxy if there is no token (repeatable).")  # fmt: skip
 @click.option("--rate", type=shared.Number(0), help="Requests a second of one client; 0 for no limit. [default: 50]")

@@ -106,7 +106,7 @@ class Number(click.FloatRange):
         """The number, or a usage error."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
+            self.fail(_("{value} is not a finite number.").format(value=value), param, ctx)
         return number
 
 
@@ -275,7 +275,8 @@ def filters(documents: Sequence[str], sources: Sequence[str], facts: Sequence[st
     for fact in facts:
         match = re.fullmatch(r"([^=<>]+?)\s*(<=|>=|=|<|>)\s*(.*)", fact, re.DOTALL)
         if match is None:
-            raise UsageError(f"--where {fact}: write it as KEY=VALUE, or with one of < <= > >=, as in 'modified>2024'")
+            message = "--where {fact}: write it as KEY=VALUE, or with one of < <= > >=, as in 'modified>2024'"
+            raise UsageError(message, fact=fact)
         key, sign, value = match.groups()
         if sign == "=":
             values[key] = value
@@ -304,15 +305,14 @@ def tell_unfitted(reader: "ReaderConfig") -> None:
     """Warn where a reader's confidence was never fitted: its percentages mean little, and it never says no."""
     if reader.confidence:
         return
-    warning = (
-        f"mundap: the confidence of the reader {clean(reader.name)} was never fitted: percentages are a rough guess"
-    )
+    warning = _("the confidence of the reader {name} was never fitted: percentages are a rough guess.")
     if not reader.threshold:
-        warning += ", and every question gets an answer"
-    note(
-        f"{warning}. Fit it on questions that it was not trained on: "
-        "mundap train confidence -i INDEX -q FILE --reader DIR"
-    )
+        warning = _(
+            "the confidence of the reader {name} was never fitted: percentages are a rough guess, and every question "
+            "gets an answer."
+        )
+    cure = _("Fit it on questions that it was not trained on: mundap train confidence -i INDEX -q FILE --reader DIR")
+    note(f"mundap: {warning.format(name=clean(reader.name))} {cure}")
 
 
 def coloured() -> bool:
@@ -355,8 +355,10 @@ def count(number: int, what: str) -> str:
 
 def tell_skipped(skipped: Sequence[Skipped], total: int) -> None:
     """Say what could not be read, and why."""
+    from mundap.cli import translated
+
     for one in skipped[:20]:
-        note(clean(_("skipped {source}: {reason}").format(source=one.source, reason=one.reason)))
+        note(clean(_("skipped {source}: {reason}").format(source=one.source, reason=translated(one.reason))))
     if total > 20:
         note(_("… and {n:,} more. Use --json to see them.").format(n=total - 20))
 
@@ -374,7 +376,7 @@ def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[..
     Yields a function that is told how many units are done, how much of what total the bar shows, and what else to say.
     """
     if not sys.stderr.isatty():
-        yield lambda *_: None
+        yield lambda *ignored: None
         return
     from rich import progress as rich
     from rich.console import Console
@@ -384,13 +386,13 @@ def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[..
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
         rich.TaskProgressColumn(),
-        rich.TextColumn("{task.fields[done]:,} " + unit + ", {task.fields[rate]}/s"),
+        rich.TextColumn("{task.fields[done]:,} " + _(unit) + ", {task.fields[rate]}/s"),
         rich.TimeRemainingColumn(),
         rich.TextColumn("{task.fields[also]}"),
     )
     # The time left is told from the rate of the last minute.
     with rich.Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=60) as bar:
-        task = bar.add_task(what, total=total, done=0, rate="-", also="")
+        task = bar.add_task(_(what), total=total, done=0, rate="-", also="")
 
         def show(done: int, shown: int, total: int | None, also: str = "") -> None:
             elapsed = bar.tasks[0].elapsed or 0
@@ -403,12 +405,16 @@ def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[..
 @contextmanager
 def progress_bar(what: str) -> "Iterator[Watcher]":
     """Progress of a build: passages, against the bytes there are to read."""
+    from mundap.cli import translated
 
     def watch(now: "Progress") -> None:
         if now.warning and now.warning not in told:
             told.append(now.warning)
-            note(f"mundap: {clean(now.warning)}")
-        skipped = f"{now.skipped:,} skipped, mostly: {clean(now.reason)[:40]}" if now.skipped else ""
+            note(f"mundap: {clean(translated(now.warning))}")
+        skipped = ""
+        if now.skipped:
+            reason = clean(translated(now.reason))[:40]
+            skipped = _("{n:,} skipped, mostly: {reason}").format(n=now.skipped, reason=reason)
         show(now.passages, now.bytes, now.total or None, skipped)
 
     told: list[str] = []

@@ -53,7 +53,7 @@ def tour(index_path: str | None, corpus: str | None, no_pause: bool) -> None:
             for line in lines:
                 click.echo(line)
             if pause and number < len(steps):
-                click.prompt(_("Enter goes on"), default="", show_default=False, prompt_suffix=" ")
+                click.prompt(_("Press Enter to go on"), default="", show_default=False, prompt_suffix=" ")
 
 
 def _corpus(given: str | None) -> Path:
@@ -78,14 +78,16 @@ def _command(command: str) -> str:
 def _tfidf() -> Iterator[str]:
     from mundap.tour import figures
 
-    yield _("TF-IDF: a word weighs more the fewer documents have it")
+    yield _("TF-IDF: the fewer documents have a word, the more it weighs")
     words = _(
-        "TF x ln(N / DF). Three documents, cut at spaces. A word that is in all of them tells nothing: "
-        "ln(3/3) = 0. A word in one of them weighs ln(3/1) = 1.1, in two ln(3/2) = 0.4."
+        "The weight is TF x ln(N / DF): how often the word stands in the document, times the logarithm of all "
+        "documents over those that have it. Three documents, split at spaces: a word in all of them says nothing, "
+        "ln(3/3) = 0. A word in two weighs ln(3/2) = 0.4, in one ln(3/1) = 1.1."
     )
     yield from _text(words)
-    for document in figures.DOCUMENTS:
-        yield f"    {document}"
+    for document, meaning in zip(figures.DOCUMENTS, figures.MEANINGS, strict=True):
+        said = _(meaning)
+        yield f"    {document}" if said == document else f"    {document}  ({said})"
     yield ""
     for term, weight in figures.tfidf().items():
         yield f"    {weight:4.1f}  {'█' * round(weight * 10)} {term}"
@@ -96,10 +98,12 @@ def _tfidf() -> Iterator[str]:
 def _bm25(index: "Index") -> Iterator[str]:
     yield _("BM25: TF-IDF that knows how long a passage is")
     words = _(
-        "Repeated words count less and less, and long passages are discounted. Strong on names and rare "
-        "words, blind to synonyms. Korean is cut into morphemes: particles go, stems stay."
+        "Each further occurrence of a word counts less (k1), and long passages are discounted (b). BM25 is strong on "
+        "names and rare words and blind to synonyms. Korean is split into morphemes: particles go, stems stay."
     )
     yield from _text(words)
+    yield "    IDF x TF (k1 + 1) / (TF + k1 (1 - b + b |p| / avg |p|))"
+    yield ""
     for text in (_QUESTION, "비빔밥으로 유명한 도시는?"):
         yield f"    {text}  ->  {' '.join(index.analyzer.question_terms(text))}"
         yield from _ranking(index, text, "bm25")
@@ -113,8 +117,8 @@ def _dense(index: "Index") -> Iterator[str]:
     encoder = index.encoder or Encoder.from_pretrained()
     vector = encoder.encode_questions([_QUESTION])[0]
     words = _(
-        "The encoder turns the question into {n} numbers, and every passage into as many. The "
-        "similarity is their inner product. `bad guy` finds `villain`, a word it does not share."
+        "The encoder turns the question into {n} numbers, and every passage into as many. Their inner product is the "
+        "similarity. The question says `bad guy`, the passage `villain`: BM25 sees two words, the vectors one meaning."
     )
     yield from _text(words.format(n=len(vector)))
     yield f"    [{', '.join(f'{number:.3f}' for number in vector[:6])}, …]"
@@ -125,12 +129,13 @@ def _dense(index: "Index") -> Iterator[str]:
 def _in_batch(index: "Index") -> Iterator[str]:
     from mundap.tour import figures
 
-    yield _("In-batch negatives: the other questions' passages are wrong answers for free")
+    yield _("In-batch negatives: the passages of the other questions are wrong answers for free")
     found = figures.batch(index)
     size = len(found.questions)
     words = _(
-        "A batch of {n} questions and their passages gives {n} x {n} similarities. The diagonal is "
-        "right, the other {wrong} are wrong: no passage was encoded twice."
+        "A batch of {n} questions and their passages gives {n} x {n} similarities. On the diagonal each question meets "
+        "its own passage, the positive. The other {wrong} pairs are negatives, and no passage had to be encoded for "
+        "them."
     )
     yield from _text(words.format(n=size, wrong=size * size - size))
     for question, title in zip(found.questions, found.titles, strict=True):
@@ -146,30 +151,39 @@ def _nll(index: "Index") -> Iterator[str]:
 
     from mundap.tour import figures
 
-    yield _("The loss by hand: the right passage should be likelier than all others together")
+    yield _("The loss by hand: the positive should get nearly all of the probability")
     found = figures.batch(index)
-    row = found.similarity[0]
-    raised = np.exp(row.astype(np.float64))
-    yield from _text(_("-log( e^right / sum of e^all ), for the first question of the batch:"))
-    yield "    e^s     " + "  ".join(f"e^{score:.2f} = {value:.3f}" for score, value in zip(row, raised, strict=True))
-    yield f"    P(+)    {raised[0]:.3f} / {raised.sum():.3f} = {raised[0] / raised.sum():.4f}"
-    loss = figures.losses(found.similarity)
-    yield f"    loss    -ln {raised[0] / raised.sum():.4f} = {loss[0]:.4f}"
-    yield ""
-    yield _("The mean over the batch is {mean:.4f}; knowing nothing it would be ln {n} = {chance:.4f}.").format(
-        mean=float(loss.mean()), n=len(loss), chance=float(np.log(len(loss)))
+    words = _(
+        "The negative log-likelihood of the positive: -ln( e^(s+ / T) / sum of e^(s / T) ). A cosine is at most 1, so "
+        "it is divided by a temperature T = {temperature}. For the first question of the batch:"
     )
+    yield from _text(words.format(temperature=figures.TEMPERATURE))
+    scores = found.similarity[0] / figures.TEMPERATURE
+    loss, flat = figures.losses(found.similarity), figures.losses(found.similarity, 1.0)
+    yield "    s / T   " + "  ".join(f"{score:.2f}" for score in scores)
+    terms = [f"e^{score:.2f}" for score in scores]
+    yield f"    P(+)    {terms[0]} / ({' + '.join(terms)}) = {np.exp(-loss[0]):.4f}"
+    yield f"    loss    -ln {np.exp(-loss[0]):.4f} = {loss[0]:.4f}"
     yield ""
+    words = _(
+        "The mean over the batch is {mean:.4f}. A model that knows nothing has ln {n} = {chance:.4f}; with T = 1 this "
+        "one would have {flat:.4f}, hardly better."
+    )
+    yield from _text(
+        words.format(mean=loss.mean(), n=len(loss), chance=np.log(len(loss)), flat=flat.mean()),
+    )
     yield _command('mundap train retriever recipe.toml   # loss = "nll"')
 
 
 def _hybrid(index: "Index") -> Iterator[str]:
     yield _("Hybrid: both rankings, each question's scores on one scale")
     words = _(
-        "BM25 scores and similarities cannot be added as they are. Each list is brought to mean 0 and "
-        "deviation 1, then mixed with a weight that was measured."
+        "BM25 scores and similarities cannot be added as they are: they are on different scales. Each list is shifted "
+        "and scaled to mean 0 and standard deviation 1 (z), then mixed: (1 - w) z(BM25) + w z(dense). The weight w = "
+        "{weight} was fitted on held-back questions."
     )
-    yield from _text(words)
+    weight = index.encoder.config.fusion_weight if index.encoder else 0
+    yield from _text(words.format(weight=weight))
     yield from _ranking(index, _QUESTION, "hybrid")
     yield _command(f'mundap search --mode all -k 3 "{_QUESTION}"')
 
@@ -178,11 +192,12 @@ def _reader(index: "Index") -> Iterator[str]:
     from mundap.pipeline.ask import ask
     from mundap.tour import figures
 
-    yield _("The reader: 10 starts x 10 ends, the best possible pair is the answer")
+    yield _("The reader: 10 starts x 10 ends, and the best possible pair is the answer")
     spans = figures.seminar()
     words = _(
-        "For each token the reader says how likely the answer starts there, and ends there. 100 pairs; "
-        "an end before its start, or too far behind, is dropped: {n} are left. Ranked by the product:"
+        "The reader gives every token two probabilities: that the answer starts there, and that it ends there. The 10 "
+        "best of each make 100 pairs. A pair whose end is before its start, or too far behind it, is dropped: {n} are "
+        "left. Ranked by the product:"
     )
     yield from _text(words.format(n=len(spans)))
     for span in spans[:5]:
@@ -190,21 +205,30 @@ def _reader(index: "Index") -> Iterator[str]:
         yield f"    {span.start:2d}-{span.end:<2d}  {starts:.2f} x {ends:.2f} = {span.score:.4f}"
     yield ""
     yield _("And now a real question, read in real passages:")
-    found = ask(index, _TO_READ)
+    yield ""
+    question = _(_TO_READ)
+    found = ask(index, question)
+    if found.note:  # no reader for that language is installed
+        question = _TO_READ
+        found = ask(index, question)
     best = found.answers[0] if found.answers else found.guess
     if best is not None:
         answer = click.style(shared.clean(best.text), bold=True)
-        yield f"    {_TO_READ}  ->  {answer}  ({best.confidence:.0%}, {shared.clean(best.hit.passage.title)})"
+        sure = _("{percent} sure").format(percent=f"{100 * best.confidence:.0f} %")
+        yield f"    {question}  ->  {answer}  ({sure}; {shared.clean(best.hit.passage.title)})"
     yield ""
-    yield _command(f'mundap ask --explain "{_TO_READ}"')
+    yield _command(f'mundap ask --explain "{question}"')
 
 
 def _ranking(index: "Index", question: str, mode: str) -> Iterator[str]:
     if mode != "bm25" and index.encoder is None:
         yield "    " + _("(this index has no vectors)")
         return
+    from rich.cells import set_cell_size
+
     for hit in index.search(question, 3, mode):  # type: ignore[arg-type]
-        yield f"    {hit.rank}. {hit.score:7.3f}  {shared.clean(hit.passage.title)}"
+        shown = shared.clean(f"{hit.passage.title}: {' '.join(hit.passage.text.split())}")
+        yield f"    {hit.rank}. {hit.score:7.3f}  {set_cell_size(shown, 78).rstrip()} …"
     yield ""
 
 

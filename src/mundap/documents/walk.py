@@ -57,7 +57,7 @@ def find(
     """
     for path in paths:
         if str(path) != STDIN and not _exists(Path(path)):
-            raise MundapError(f"{path}: no such file or folder. Check the path.")
+            raise MundapError("{path}: no such file or folder. Check the path.", path=path)
     try:
         patterns = GitIgnoreSpec.from_lines(ignore)
     except ValueError as error:

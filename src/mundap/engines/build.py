@@ -56,7 +56,7 @@ def add(paths: Sequence[str | Path], where: str | None, options: Options, watch:
         return folder.add(paths, locate.to_read(where), options, watch)
     engine = connect(where, existing=True)
     if engine.settings() is None:
-        raise IndexMissing(f"no index at {where}. Make one with: mundap index PATHS… -o {where}")
+        raise IndexMissing("no index in {path}. Make one with: mundap index PATHS… -o {path}", path=where)
     return _ingest("add", engine, paths, options, _settings(engine, options, False, paths), False, watch)
 
 
@@ -141,8 +141,12 @@ def _settings(engine: Engine, options: Options, fresh: bool, paths: Sequence[str
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
-                f"the index at {engine.address} was made with {name} {getattr(existing, name) or 'none'}, not "
-                f"{value or 'none'}. Leave the option out, choose another -o, or rebuild with --fresh."
+                "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another -o, "
+                "or rebuild with --fresh.",
+                path=engine.address,
+                option=name,
+                old=getattr(existing, name) or "none",
+                new=value or "none",
             )
     return existing
 

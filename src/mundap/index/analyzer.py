@@ -165,7 +165,8 @@ def check_language(language: str) -> None:
     """Raise a UsageError if an index cannot be made for this language."""
     if language != AUTO and language not in LANGUAGES:
         choices = ", ".join((AUTO, *LANGUAGES))
-        raise UsageError(f"no stemmer for language {language!r}: choose one of {choices}")
+        message = "no stemmer for language {language!r}: choose one of {choices}"
+        raise UsageError(message, language=language, choices=choices)
 
 
 def _words(language: str, stop: bool) -> Any:

@@ -134,8 +134,10 @@ def delete(out: Path, documents: Sequence[str] = (), sources: Sequence[str] = ()
         for name in documents:
             found = corpus.find_document(name)
             if found is None:
-                known = " It is a passage; give its document's id." if corpus.find_passage(name) else ""
-                report.skip(Skipped(name, f"no document with this id.{known}"))
+                reason = "no document with this id."
+                if corpus.find_passage(name):
+                    reason = "no document with this id. It is a passage; give its document's id."
+                report.skip(Skipped(name, reason))
             else:
                 writer.delete(corpus.numbers_of(found[0], np.array([found[1]])))
         for pattern in sources:
@@ -168,8 +170,9 @@ def repair(out: Path) -> Report:
     problems = damaged_passages(out)
     if problems:
         raise IndexDamaged(
-            f"{problems[0]}. What is stored once cannot be made again from the index: restore the file from a copy, or "
-            "build again with `mundap index --fresh`."
+            "{problem}. What is stored once cannot be made again from the index: restore the file from a copy, or "
+            "build again with `mundap index --fresh`.",
+            problem=problems[0],
         )
     with Writer(out, repair=True) as writer:
         writer.rebuild()
@@ -209,8 +212,12 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
-                f"the index in {out} was made with {name} {_shown(getattr(existing, name))}, not {_shown(value)}. "
-                "Leave the option out, choose another -o, or rebuild with --fresh."
+                "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another -o, "
+                "or rebuild with --fresh.",
+                path=out,
+                option=name,
+                old=_shown(getattr(existing, name)),
+                new=_shown(value),
             )
     return existing
 
@@ -312,8 +319,11 @@ def _refuse_loss(writer: Writer) -> None:
     new = writer.corpus.documents
     if new < old * _FAR_LESS:
         raise MundapError(
-            f"the new index would have {new:,} documents in place of {old:,}. It was not committed: {writer.root} is "
-            "as it was. If that is what you want, run the same command with --force."
+            "the new index would have {new:,} documents in place of {old:,}. It was not committed: {path} is as it "
+            "was. If that is what you want, run the same command with --force.",
+            new=new,
+            old=old,
+            path=writer.root,
         )
 
 
@@ -325,8 +335,10 @@ def something_to_read(paths: Sequence[str | Path], base: Path, options: Options,
             return
         reasons.append(f"{file.source}: {file.reason}")
     raise MundapError(
-        f"nothing to index: no files in {', '.join(map(str, paths))}. {'; '.join(reasons[:3])}".rstrip()
-        + " Nothing was changed. To drop what was indexed from there, use: mundap delete --source"
+        "nothing to index: no files in {paths}. {reasons}Nothing was changed. To drop what was indexed from there, "
+        "use: mundap delete --source",
+        paths=", ".join(map(str, paths)),
+        reasons=f"{'; '.join(reasons[:3])}. " if reasons else "",
     )
 
 

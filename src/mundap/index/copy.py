@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from mundap.disk import disk_errors, sync_file, sync_folder
-from mundap.errors import IndexDamaged, UsageError
+from mundap.errors import IndexDamaged, Message, UsageError
 from mundap.index.catalog import SKIPPED
 from mundap.index.manifest import COMMITTED, Manifest
 from mundap.index.verify import verify
@@ -24,7 +24,7 @@ def backup(root: Path, out: Path) -> Manifest:
         IndexDamaged: The index is damaged, and so would be the copy.
     """
     if out.exists():
-        raise UsageError(f"{out} is there already. Choose a new folder for the copy.")
+        raise UsageError("{path} is there already. Choose a new folder for the copy.", path=out)
     unfinished = out.with_name(out.name + ".unfinished")
     with disk_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def backup(root: Path, out: Path) -> Manifest:
                 manifest = _copy(root, unfinished)
                 problems = verify(unfinished, with_model=False)
             except FileNotFoundError as error:
-                problems = [f"{error.filename} is missing"]
+                problems = [Message("{path} is missing", path=error.filename)]
             if not problems or Manifest.load(root).generation == before.generation:
                 break
         if problems:

@@ -49,7 +49,7 @@ def refuse_foreign(root: Path) -> None:
         UsageError: It does.
     """
     if root.exists() and not root.is_dir():
-        raise UsageError(f"{root} is a file. Choose a folder for the index.")
+        raise UsageError("{path} is a file. Choose a folder for the index.", path=root)
     if not root.is_dir() or any((root / name).exists() and _is_manifest(root / name) for name in _MANIFESTS):
         return
     known = ("lock", "segments", *_MANIFESTS)
@@ -60,7 +60,8 @@ def refuse_foreign(root: Path) -> None:
     ]
     foreign += [path for path in (root / "segments").glob("*") if not _OUR_SEGMENT.fullmatch(path.name)]
     if foreign:
-        raise UsageError(f"{root} is not empty and is not an index ({foreign[0].name}). Choose another folder with -o.")
+        message = "{path} is not empty and is not an index ({name}). Choose another folder with -o."
+        raise UsageError(message, path=root, name=foreign[0].name)
 
 
 def _is_manifest(path: Path) -> bool:

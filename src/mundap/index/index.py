@@ -331,7 +331,7 @@ class Index:
         if fusion not in _fusion.FUSIONS:
             raise UsageError(f"fusion {fusion!r}: choose one of {', '.join(_fusion.FUSIONS)}")
         if not 1 <= k <= MAX_K:
-            raise UsageError(f"k = {k}: choose between 1 and {MAX_K}")
+            raise UsageError("k = {k}: choose between 1 and {most}", k=k, most=MAX_K)
         if mode != "bm25" and not self.manifest.settings.model:
             raise UsageError(
                 "the index in {path} has no vectors. Search it by bm25, or rebuild it with a model.", path=self.path

@@ -12,6 +12,7 @@ from mundap.disk import checksum, disk_errors
 from mundap.documents import SourceFile, Splitter
 from mundap.documents.readers import Readers
 from mundap.documents.walk import STDIN_PREFIX
+from mundap.errors import Message
 from mundap.index.corpus import Corpus
 from mundap.index.manifest import Settings
 from mundap.index.segment import SourceState, key_hash
@@ -171,7 +172,8 @@ class Ingest:
         if known and known.done:  # changed ones were deleted by the first walk and are unknown now
             self.report.unchanged += 1
             if known.skipped:
-                self.report.skip(Skipped(file.source, f"{known.skipped} rows of it could not be read"))
+                reason = Message("{n} rows of it could not be read", n=known.skipped)
+                self.report.skip(Skipped(file.source, reason))
         else:
             self._read(file, known.documents if known else 0)
         self._finished_bytes += _stat(file)[0]
@@ -232,7 +234,7 @@ class Ingest:
         self._add(file, list(old.documents_from(file.source)))
         self.writer.end_source(state.documents, state.skipped, state.done)
         if self.report.skipped[-1].source == file.source:
-            reason = f"{self.report.skipped[-1].reason}; what the index had of it is kept"
+            reason = Message("{reason}; what the index had of it is kept", reason=self.report.skipped[-1].reason)
             self.report.skipped[-1] = Skipped(file.source, reason)
         return True
 
@@ -249,8 +251,11 @@ class Ingest:
         if len(outcomes) < _FIRST_FILES:
             outcomes.append(good)
             if len(outcomes) == _FIRST_FILES and not any(outcomes):
-                kind = f"{file.suffix} files" if file.suffix else "files without a suffix"
-                self.progress.warning = f"none of the first {_FIRST_FILES} {kind} could be read: {self.progress.reason}"
+                told = "none of the first {n} files without a suffix could be read: {reason}"
+                if file.suffix:
+                    told = "none of the first {n} {suffix} files could be read: {reason}"
+                reason = self.progress.reason
+                self.progress.warning = Message(told, n=_FIRST_FILES, suffix=file.suffix, reason=reason)
 
     def _add(self, file: SourceFile, batch: Sequence[Document]) -> None:
         added = 0
@@ -295,8 +300,11 @@ class Ingest:
             )
             free = [name for name in others if name not in names and self.writer.taken([name]) == [None]]
             if owner in (None, file.source) or not free:
-                where = f"{file.source}, which has it twice" if owner in (None, file.source) else owner
-                self.report.skip(Skipped(document.source, f"duplicate id {document.id!r}, already in {where}"))
+                reason = Message("duplicate id {id!r}, already in {where}", id=document.id, where=owner)
+                if owner in (None, file.source):
+                    told = "duplicate id {id!r}, already in {where}, which has it twice"
+                    reason = Message(told, id=document.id, where=file.source)
+                self.report.skip(Skipped(document.source, reason))
                 continue
             names.add(free[0])
             self.report.renamed += 1

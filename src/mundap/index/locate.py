@@ -21,7 +21,7 @@ def to_read(given: str | Path | None) -> Path:
     """
     if given is not None:
         if "://" in str(given):
-            raise UsageError(f"{given}: this command works on an index in a folder, not on an engine")
+            raise UsageError("{address}: this command works on an index in a folder, not on an engine", address=given)
         folder = Path(given)
         # A project's folder stands for the index in it.
         return folder / NAME if not _is_index(folder) and _is_index(folder / NAME) else folder
@@ -64,6 +64,8 @@ def _refuse_foreign(folder: Path) -> None:
                 continue
             if owner != os.geteuid():
                 raise UsageError(
-                    f"{path} belongs to another user: an index that is found in a folder above is used only if it is "
-                    f"yours. If you trust it, name it: -i {folder} (or -o)."
+                    "{path} belongs to another user: an index that is found in a folder above is used only if it is "
+                    "yours. If you trust it, name it: -i {folder} (or -o).",
+                    path=path,
+                    folder=folder,
                 )

@@ -172,9 +172,10 @@ class Manifest:
         path = folder / name
         body = _body(path)
         if name == COMMITTED and body is None and (folder / IN_PROGRESS).exists():
-            raise IndexMissing(f"the index in {folder} is not finished. Wait for its build, or run it again to go on.")
+            message = "the index in {path} is not finished. Wait for its build, or run it again to go on."
+            raise IndexMissing(message, path=folder)
         if body is None:
-            raise IndexMissing(f"no index in {folder}. Make one with: mundap index PATHS… -o {folder}")
+            raise IndexMissing("no index in {path}. Make one with: mundap index PATHS… -o {path}", path=folder)
         version = body.pop("format", None)
         if version not in READABLE or isinstance(version, bool):
             raise IndexDamaged(

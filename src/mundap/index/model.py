@@ -16,7 +16,8 @@ def open_encoder(settings: Settings) -> Encoder | None:
     encoder = Encoder.from_pretrained(settings.model)
     if encoder.config.fingerprint != settings.fingerprint:
         raise ModelError(
-            f"the model {settings.model} is not the one the index was made with: its vectors would not fit. "
-            "Put the old model back, or rebuild with `mundap index --fresh`."
+            "the model {name} is not the one the index was made with: its vectors would not fit. Put the old model "
+            "back, or rebuild with `mundap index --fresh`.",
+            name=settings.model,
         )
     return encoder

@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from mundap.errors import IndexDamaged
+from mundap.errors import IndexDamaged, Message
 from mundap.index.layout import Layout
 from mundap.index.manifest import FileEntry, SegmentEntry
 from mundap.records import Block, Document, Passage
@@ -46,7 +46,7 @@ SOURCE = np.dtype(
 )
 KEY = np.dtype([("hash", "<u8"), ("row", "<u4")])
 VECTOR = np.dtype("<f2")
-_CURE = "Restore it from a copy, or build again with `mundap index --fresh`."
+_CURED = "{problem}. Restore it from a copy, or build again with `mundap index --fresh`."
 _CHUNK = 8 << 20
 _CHECKED = 64 << 10  # up to here the checksum is compared at every opening: that takes no longer than opening
 STRINGS = 4  # per document: id, title, metadata, text
@@ -83,15 +83,16 @@ def map_file(root: Path, entry: FileEntry) -> Any:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size != entry.bytes:
-                raise IndexDamaged(f"{path} has {size} bytes and should have {entry.bytes}. {_CURE}")
+                problem = Message("{path} has {size} bytes, not {expected}", path=path, size=size, expected=entry.bytes)
+                raise IndexDamaged(_CURED, problem=problem)
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
             if size <= _CHECKED and hashlib.sha256(data).hexdigest() != entry.sha256:
-                raise IndexDamaged(f"{path} has changed: its checksum is wrong. {_CURE}")
+                raise IndexDamaged(_CURED, problem=Message("{path} has changed: its checksum is wrong", path=path))
             return data
     except FileNotFoundError:
-        raise IndexDamaged(f"{path} is missing. {_CURE}") from None
+        raise IndexDamaged(_CURED, problem=Message("{path} is missing", path=path)) from None
     except PermissionError:
-        raise IndexDamaged(f"{path} cannot be read: permission denied.") from None
+        raise IndexDamaged("{path} cannot be read: permission denied.", path=path) from None
 
 
 class Segment:
@@ -112,7 +113,8 @@ class Segment:
         """A file as an array. A plain one over the mapped bytes: numpy's own memmap class is slow to index."""
         data, row = self._maps.get(name, b""), np.dtype(dtype).itemsize
         if len(data) % row:
-            raise IndexDamaged(f"{self.folder / name} has no whole number of rows of {row} bytes. {_CURE}")
+            told = "{path} has no whole number of rows of {n} bytes"
+            raise IndexDamaged(_CURED, problem=Message(told, path=self.folder / name, n=row))
         return np.frombuffer(data, dtype)
 
     @cached_property
@@ -265,7 +267,8 @@ class Segment:
         try:
             return self._passages_at(rows)
         except (ValueError, IndexError) as error:
-            raise IndexDamaged(f"{self.folder} is damaged ({error}). {_CURE}") from error
+            problem = Message("{path} is damaged ({error})", path=self.folder, error=error)
+            raise IndexDamaged(_CURED, problem=problem) from error
 
     def _passages_at(self, rows: np.ndarray) -> list[Passage]:
         places = self.passages[rows]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mundap.disk import checksum
-from mundap.errors import MundapError
+from mundap.errors import Message, MundapError
 from mundap.index.analyzer import Analyzer
 from mundap.index.corpus import Corpus
 from mundap.index.lexical import Lexical, listed
@@ -20,7 +20,7 @@ from mundap.models import folder as models
 _PARTS = ("encoder", "question")
 
 
-def verify(root: Path, with_model: bool = True) -> list[str]:
+def verify(root: Path, with_model: bool = True) -> list[Message]:
     """Everything that is wrong, in words; an empty list if nothing is. The model is not part of the index's folder.
 
     Raises:
@@ -36,11 +36,11 @@ def verify(root: Path, with_model: bool = True) -> list[str]:
         if with_model and manifest.settings.model:
             problems += _model(manifest.settings)
     except MundapError as error:
-        problems.append(str(error))
+        problems.append(Message(error.message, **error.facts))
     return problems
 
 
-def damaged_passages(root: Path) -> list[str]:
+def damaged_passages(root: Path) -> list[Message]:
     """What is wrong with the passages, their vectors and what is deleted of them: all else can be made of these.
 
     Raises:
@@ -53,27 +53,29 @@ def damaged_passages(root: Path) -> list[str]:
     return _files(root, entries)
 
 
-def _files(root: Path, entries: Iterable[FileEntry]) -> list[str]:
-    problems = []
+def _files(root: Path, entries: Iterable[FileEntry]) -> list[Message]:
+    problems: list[Message] = []
     for entry in entries:
         path = root / entry.path
         if not path.is_file():
-            problems.append(f"{path} is missing")
+            problems.append(Message("{path} is missing", path=path))
         elif path.stat().st_size != entry.bytes:
-            problems.append(f"{path} has {path.stat().st_size} bytes, not {entry.bytes}")
+            told = "{path} has {size} bytes, not {expected}"
+            problems.append(Message(told, path=path, size=path.stat().st_size, expected=entry.bytes))
         elif checksum(path) != entry.sha256:
-            problems.append(f"{path} has changed: its checksum is wrong")
+            problems.append(Message("{path} has changed: its checksum is wrong", path=path))
     return problems
 
 
-def _lexical(folder: Path) -> list[str]:
+def _lexical(folder: Path) -> list[Message]:
     """Tantivy's files end with a footer that has the CRC of what is before it."""
-    problems = []
+    problems: list[Message] = []
     for name in listed(folder):
-        if not (folder / name).is_file():
-            problems.append(f"{folder / name} is missing")
-        elif not name.endswith((".json", ".bin")) and not _crc(folder / name):  # .bin: ours, see terms.py
-            problems.append(f"{folder / name} is damaged: its checksum is wrong")
+        path = folder / name
+        if not path.is_file():
+            problems.append(Message("{path} is missing", path=path))
+        elif not name.endswith((".json", ".bin")) and not _crc(path):  # .bin: ours, see terms.py
+            problems.append(Message("{path} is damaged: its checksum is wrong", path=path))
     return problems
 
 
@@ -95,39 +97,42 @@ def _crc(path: Path) -> bool:
         return False
 
 
-def _parts(root: Path, manifest: Manifest) -> list[str]:
-    problems = []
+def _parts(root: Path, manifest: Manifest) -> list[Message]:
+    problems: list[Message] = []
     corpus = Corpus(root, manifest)
     settings = manifest.settings
     lexical = Lexical(root / manifest.lexical.folder, Analyzer(settings.language, settings.hangul))
     found = lexical.living(corpus.alive)
     if found != len(corpus):
-        problems.append(f"{root / manifest.lexical.folder} knows {found} of {len(corpus)} passages")
+        folder = root / manifest.lexical.folder
+        problems.append(Message("{path} knows {n} of {all} passages", path=folder, n=found, all=len(corpus)))
     for segment in corpus.segments:
         table = segment.passages
         if len(table) != len(segment) or (len(table) and int(table["document"].max()) >= len(segment.documents)):
-            problems.append(f"{segment.folder}: passages and documents do not fit together")
+            problems.append(Message("{path}: passages and documents do not fit together", path=segment.folder))
         if settings.dimension and len(segment.vectors) != len(segment):
-            problems.append(f"{segment.folder}: {len(segment.vectors)} vectors for {len(segment)} passages")
+            vectors, passages = len(segment.vectors), len(segment)
+            told = "{path}: {vectors} vectors for {passages} passages"
+            problems.append(Message(told, path=segment.folder, vectors=vectors, passages=passages))
         elif settings.dimension and not all(
             np.isfinite(segment.vectors[start : start + 65536]).all() for start in range(0, len(segment), 65536)
         ):
-            problems.append(f"{segment.folder}: a vector is not a number")
+            problems.append(Message("{path}: a vector is not a number", path=segment.folder))
     return problems
 
 
-def _model(settings: Settings) -> list[str]:
+def _model(settings: Settings) -> list[Message]:
     """The model's files, each against its checksum, and whether it is the one the index was made with."""
     folder = models.find(settings.model)
     config = models.EncoderConfig.load(folder)
-    problems = []
+    problems: list[Message] = []
     if config.fingerprint != settings.fingerprint:
-        problems.append(f"{folder} is not the model that the index was made with")
+        problems.append(Message("{path} is not the model that the index was made with", path=folder))
     names = {"tokenizer.json", *config.sha256, *(models.weights(folder, part=part).name for part in _PARTS)}
     for name in sorted(names):
-        expected = config.sha256.get(name)
-        if not (folder / name).is_file():
-            problems.append(f"{folder / name} is missing")
-        elif expected and checksum(folder / name) != expected:
-            problems.append(f"{folder / name} has changed: its checksum is wrong")
+        path, expected = folder / name, config.sha256.get(name)
+        if not path.is_file():
+            problems.append(Message("{path} is missing", path=path))
+        elif expected and checksum(path) != expected:
+            problems.append(Message("{path} has changed: its checksum is wrong", path=path))
     return problems

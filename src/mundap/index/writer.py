@@ -78,7 +78,8 @@ class Writer:
                 self._lock.acquire(blocking=False)
             except Timeout:
                 raise IndexLocked(
-                    f"another process is writing to {root}. Wait until it is done, or stop it; then try again."
+                    "another process is writing to {path}. Wait until it is done, or stop it; then try again.",
+                    path=root,
                 ) from None
         try:
             self._open(settings, job or {})
@@ -125,7 +126,7 @@ class Writer:
         if old and not self.fresh:
             return old.with_changes(job=job), False
         if settings is None:
-            raise IndexMissing(f"no index in {self.root}")
+            raise IndexMissing("no index in {path}", path=self.root)
         new = Manifest(settings, self._new_lexical(), job=job)
         if old:  # numbers and names of the old state are still in use until the commit
             new = new.with_changes(

@@ -219,8 +219,10 @@ def _load(config: type[C], folder: Path) -> C:
     except FileNotFoundError:
         default = READER if config is ReaderConfig else DEFAULT
         raise ModelError(
-            f"no model in {folder} (there is no config.json). Use the built-in one, which is called {default}, or make "
-            "a folder from a Hugging Face checkpoint with `mundap models export`."
+            "no model in {path} (there is no config.json). Use the built-in one, which is called {default}, or make a "
+            "folder from a Hugging Face checkpoint with `mundap models export`.",
+            path=folder,
+            default=default,
         ) from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path} is not a model's config ({error}). Export the model again.") from error

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mundap.errors import ModelError, UsageError
+from mundap.errors import Message, ModelError, UsageError
 from mundap.index.index import Index
 from mundap.index.modes import Mode
 from mundap.pipeline.search import reader_for
@@ -19,11 +19,10 @@ NUM_PASSAGES = 10
 FIRST_PASSAGES = 2
 """How many passages are read before the reader may stop."""
 
-GET_MULTILINGUAL = (
-    "For answers in this language install the multilingual models, in a clone of mundap: "
-    "pip install ./packages/mundap-models-multilingual"
+_NOT_READ = (
+    "the reader ({name}) knows English only: nothing was read. For answers in this language install the multilingual "
+    "models, in a clone of mundap: pip install ./packages/mundap-models-multilingual"
 )
-"""What to do where no reader knows a language."""
 
 
 def ask(
@@ -78,7 +77,7 @@ def answer_from(
     read = tuple(hits[:k])
     reader = reader_for(reader, question, read)
     if not reader.knows_script(question):
-        note = f"the reader ({reader.config.name}) knows English only: nothing was read. {GET_MULTILINGUAL}"
+        note = Message(_NOT_READ, name=reader.config.name)
         return AskResult(question, (), None, read, note)
     if threshold is None:
         threshold = reader.config.fitted_for(question).threshold

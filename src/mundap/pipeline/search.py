@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mundap.errors import UsageError
+from mundap.errors import Message, UsageError
 from mundap.index.index import MAX_K, Index
 from mundap.index.modes import Mode
 from mundap.reader.answers import selection
@@ -38,7 +38,7 @@ def search(
         options: As for `Index.search_batch`.
     """
     if not 1 <= k <= MAX_K:  # the index itself may be asked for more than k
-        raise UsageError(f"k = {k}: choose between 1 and {MAX_K}")
+        raise UsageError("k = {k}: choose between 1 and {most}", k=k, most=MAX_K)
     mode = mode or index.default_mode
     depth = k if reader is None else max(k, RERANK_DEPTH)
     results = []
@@ -62,7 +62,8 @@ def _reranked(reader: Reader, question: str, hits: Sequence[Hit]) -> tuple[Seque
     """The hits in the reader's order, or as they are with a note why."""
     if reader.knows_script(question):
         return rerank(reader, question, hits), ""
-    return hits, f"the reader ({reader.config.name}) knows English only: the order is that of the search"
+    note = "the reader ({name}) knows English only: the order is that of the search"
+    return hits, Message(note, name=reader.config.name)
 
 
 def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from mundap.errors import ExtraMissing
+from mundap.errors import ExtraMissing, Message
 from mundap.machine import cores
 from mundap.text.scripts import HANGUL
 
@@ -42,7 +42,7 @@ def kiwi() -> Any:
     with _loading:
         if not _loaded:
             if not installed():
-                raise ExtraMissing("this index analyses Korean with kiwipiepy, which", "ko")
+                raise ExtraMissing(Message("this index analyses Korean with kiwipiepy, which"), "ko")
             import kiwipiepy
 
             # The extra dictionaries (typing errors, multi-word names) double the time to load and change few terms.

@@ -11,7 +11,7 @@ from mundap.index.sparse import SparseLexical
 from mundap.reader.spans import Span, candidates
 
 DOCUMENTS = ("나는 떡볶이를 좋아한다", "나는 가을을 가장 좋아한다", "나는 야구 관람을 가장 좋아한다")
-"""I like tteokbokki; I like autumn best; I like watching baseball best."""
+MEANINGS = ("I like tteokbokki", "I like autumn best", "I like watching baseball best")
 
 PAIRS = (
     ("Who is the bad guy in Lord of the Rings?", "en/the-lord-of-the-rings-films.md"),
@@ -24,6 +24,10 @@ PAIRS = (
 STARTS = {7: 0.97, 3: 0.95, 15: 0.88, 23: 0.78, 18: 0.72, 6: 0.71, 1: 0.70, 30: 0.52, 26: 0.50, 11: 0.48}
 ENDS = {8: 0.92, 12: 0.85, 40: 0.81, 37: 0.79, 21: 0.76, 31: 0.60, 15: 0.57, 11: 0.51, 27: 0.47, 22: 0.45}
 """The seminar's table: tokens where an answer may start and end, with their probabilities."""
+
+
+TEMPERATURE = 0.05
+"""What the recipe of the shipped retriever divides cosines by."""
 
 
 class Batch(NamedTuple):
@@ -54,9 +58,9 @@ def batch(index: Index, pairs: Sequence[tuple[str, str]] = PAIRS) -> Batch:
     return Batch(tuple(questions), tuple(title for title, _ in passages), similarity)
 
 
-def losses(similarity: np.ndarray) -> np.ndarray:
-    """For each question -log(e^right / sum of e^all): the negative log-likelihood of its own passage."""
-    raised = np.exp(similarity.astype(np.float64))
+def losses(similarity: np.ndarray, temperature: float = TEMPERATURE) -> np.ndarray:
+    """For each question the negative log-likelihood of its own passage: -ln(e^(s+ / T) / sum of e^(s / T))."""
+    raised = np.exp(similarity.astype(np.float64) / temperature)
     return np.asarray(-np.log(np.diagonal(raised) / raised.sum(axis=1)))
 
 

@@ -84,7 +84,7 @@ const STRINGS = {
     no_answer_text: "No passage answers this with enough certainty. Here is what comes closest.",
     no_answer_none: "Nothing in this index matches. Try other words, or fewer filters.",
     note_script:
-      "The reader of this server knows Latin writing only, so it has not read the passages. Search works: here is what comes closest.",
+      "The reader of this server knows Latin script only, so it has not read the passages. Search works: here is what comes closest.",
     no_reader: "Search only",
     no_reader_text: "This server was started without a reader: it finds passages, and leaves the reading to you.",
     guess: "Best guess: {answer}",
@@ -342,9 +342,9 @@ const STRINGS = {
     no_answer_text: "충분히 확실하게 답하는 지문이 없습니다. 가장 가까운 지문을 보여 드립니다.",
     no_answer_none: "이 색인에는 맞는 것이 없습니다. 다른 말로 묻거나 조건을 줄여 보세요.",
     note_script:
-      "이 서버의 읽기 모델은 로마자 글만 읽을 수 있어 지문을 읽지 않았습니다. 검색은 됩니다. 가장 가까운 지문을 보여 드립니다.",
+      "이 서버의 리더는 로마자 글만 읽을 수 있어 지문을 읽지 않았습니다. 검색은 됩니다. 가장 가까운 지문을 보여 드립니다.",
     no_reader: "검색만 합니다",
-    no_reader_text: "읽기 모델 없이 시작한 서버입니다. 지문을 찾아 드리니 직접 읽어 보세요.",
+    no_reader_text: "리더 없이 시작한 서버입니다. 지문을 찾아 드리니 직접 읽어 보세요.",
     guess: "가장 그럴듯한 추측: {answer}",
     guess_note: "가능성 {n} %: 답이라고 하기에는 부족합니다",
     said_none: ["답이 없습니다. 가까운 지문 {n}개.", "답이 없습니다. 가까운 지문 {n}개."],
