@@ -178,6 +178,12 @@ def test_rows_without_ids_need_a_new_index(corpus, tmp_path, tiny_model, plain):
     assert len(open_index(tmp_path / "plain")) == 10
 
 
+def test_an_index_without_a_model_takes_no_vectors(corpus, place, tmp_path):
+    np.save(tmp_path / "v.npy", np.ones((10, 16), np.float32))
+    with pytest.raises(UsageError, match="an index without a model has none. Name the question encoder|needs BM25"):
+        build.build([corpus], place, Options(model="none"), vectors=tmp_path / "v.npy")
+
+
 def test_two_vectors_for_one_id(corpus, tmp_path, tiny_model, plain):
     ids, vectors = rows_of(plain, Encoder.from_pretrained(tiny_model))
     folder = tmp_path / "ready"
