@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mundap.engines import build, cluster, open_index
-from mundap.errors import MundapError
+from mundap.errors import EngineError, MundapError
 from mundap.index.build import Options
 from tests.engines.test_vectors import same
 
@@ -88,5 +88,10 @@ def test_a_node_killed_in_the_middle(many, tmp_path, tiny_model):
 def test_what_goes_wrong_there_is_said_here(tmp_path, tiny_model):
     with pytest.raises(MundapError, match="no such file"):
         build.build_on_cluster([tmp_path / "nope"], str(tmp_path / "i"), Options(model=str(tiny_model)), "local")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("the river")
+    broken = Options(model=str(tiny_model), words="many")  # a TypeError on the other side, none of our own errors
+    with pytest.raises(EngineError, match="encoding over Ray failed .TypeError.*the same command goes on"):
+        cluster.encode([str(tmp_path / "docs")], tmp_path / "v", broken, "local")
     with pytest.raises(MundapError, match="no Ray cluster at"):
         build.build_on_cluster([tmp_path], str(tmp_path / "i"), Options(model=str(tiny_model)), "127.0.0.1:1")

@@ -1,5 +1,6 @@
 import json
 import pickle
+import resource
 
 import numpy as np
 import pytest
@@ -48,6 +49,21 @@ def test_shards_give_the_index_of_one_machine(corpus, tmp_path, tiny_model, plai
     assert before == {path: path.stat().st_mtime_ns for path in job.out.iterdir()}  # not made again
     build.build([corpus], str(tmp_path / "i"), Options(model=str(tiny_model)), vectors=job.out)
     assert same(open_index(tmp_path / "i"), plain)
+
+
+def test_a_full_disk_leaves_no_part_of_a_shard(corpus, tmp_path, tiny_model):
+    job = work(corpus, tmp_path, tiny_model, of=1)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    encoder = Encoder.from_pretrained(tiny_model)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, limit[1]))  # less than ten vectors of 16 x 2 bytes and a header
+    try:
+        with pytest.raises(MundapError, match="cannot write to .*: File too large"):
+            encode_shard(job, 1, encoder=encoder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert list(job.out.iterdir()) == []
+    assert encode_shard(job, 1).passages == 10
+    assert np.load(job.path(1).with_suffix(".npy"), allow_pickle=False).shape == (10, 16)
 
 
 def test_missing_doubled_and_foreign_shards(corpus, tmp_path, tiny_model):
@@ -160,6 +176,12 @@ def test_rows_without_ids_need_a_new_index(corpus, tmp_path, tiny_model, plain):
         build.build([corpus], str(tmp_path / "plain"), options, vectors=tmp_path / "v.npy")
     build.build([corpus], str(tmp_path / "plain"), options, fresh=True, vectors=tmp_path / "v.npy")
     assert len(open_index(tmp_path / "plain")) == 10
+
+
+def test_an_index_without_a_model_takes_no_vectors(corpus, place, tmp_path):
+    np.save(tmp_path / "v.npy", np.ones((10, 16), np.float32))
+    with pytest.raises(UsageError, match="an index without a model has none. Name the question encoder|needs BM25"):
+        build.build([corpus], place, Options(model="none"), vectors=tmp_path / "v.npy")
 
 
 def test_two_vectors_for_one_id(corpus, tmp_path, tiny_model, plain):

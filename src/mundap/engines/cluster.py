@@ -54,7 +54,7 @@ def encode(
         progress = Progress(total=work.of)
         while waiting:
             done, waiting = ray.wait(waiting, timeout=_LOOK_SECONDS)
-            for result in ray.get(done):
+            for result in _results(ray, done, out):
                 if isinstance(result, str):
                     raise MundapError(result)
                 progress.passages += result
@@ -62,6 +62,17 @@ def encode(
             if watch is not None:
                 watch(progress)
     return out
+
+
+def _results(ray: Any, done: list[Any], out: Path) -> list[int | str]:
+    try:
+        return list(ray.get(done))
+    except ray.exceptions.RayError as error:
+        reason = str(error).strip().splitlines()[-1][:300]  # above it is the traceback of another machine
+        raise EngineError(
+            f"encoding over Ray failed ({reason}). The shards that are done are kept in {out}: the same command goes "
+            "on with the others."
+        ) from error
 
 
 def beside(out: Path) -> Path:

@@ -6,7 +6,6 @@ which is written last: what has no .json is not there. A shard that is there is 
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mundap.disk import disk_errors, json_bytes, sync_folder, write_atomic
+from mundap.disk import disk_errors, json_bytes, replacing, write_atomic
 from mundap.documents import SourceFile, Splitter, find, read
 from mundap.encoder.runtime import Encoder
 from mundap.errors import MundapError, UsageError
@@ -168,14 +167,11 @@ def encode_shard(work: Work, shard: int, tell: Told = lambda _: None, encoder: E
 
 
 def _write_array(path: Path, array: np.ndarray) -> None:
-    """Under a name of this process first: after a crash somebody else may be making the same shard."""
-    temporary = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
+    """As `np.save`, which does not say that a disk is full, and leaves behind what it has written."""
+    rows = np.ascontiguousarray(array)
+    with replacing(path) as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(rows))
+        file.write(rows.data)
 
 
 def _passages(files: Sequence[SourceFile], work: Work, shard: int, cut: Splitter) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,8 @@ class ReadyVectors:
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
+        if not settings.dimension:
+            raise UsageError("--vectors: an index without a model has none. Name the question encoder with --model.")
         self.folder = folder
         parts = [_opened(path) for path in _files(folder)]
         _check_shards(folder, parts, settings)
@@ -166,8 +168,6 @@ class VectorWriter(Writer):
     """
 
     def __init__(self, vectors: Path, root: Path, settings: Settings, _encoder: Any, *further: Any) -> None:
-        if not settings.dimension:
-            raise UsageError("--vectors: an index without a model has none. Name the question encoder with --model.")
         self.ready = ReadyVectors(vectors, settings)
         untyped: Any = self.ready
         super().__init__(root, settings, untyped, *further)
