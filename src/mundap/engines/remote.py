@@ -45,7 +45,8 @@ class RemoteIndex(Index):
     def __init__(self, engine: Engine) -> None:
         note = engine.settings()
         if note is None:
-            raise IndexMissing(f"no index at {engine.address}. Make one with: mundap index PATHS… -o {engine.address}")
+            message = "no index in {path}. Make one with: mundap index PATHS… -o {path}"
+            raise IndexMissing(message, path=engine.address)
         self.engine = engine
         self.path = Path(engine.address)  # for messages; there are no files
         self.unfinished = ""
