@@ -18,7 +18,7 @@ def rows():
     return found[1:]
 
 
-def tests_in(path):
+def names_in(path):
     tree = ast.parse((HERE.parent / path).read_text("utf-8"))
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
@@ -33,7 +33,7 @@ def test_each_line_has_tests_that_exist(row):
         assert (HERE.parent / path).is_file(), name
         if test:
             assert test.startswith("test_"), name
-            assert test in tests_in(path), name
+            assert test in names_in(path), name
         else:
             assert Path(path).parent.name == "attack", f"{name}: name the test, not the file"
 

@@ -22,6 +22,7 @@ from tests.attack.children import LIBRARY, Totals, child, left_running, preloade
 
 _MEMORY_DISK = Path("/dev/shm")  # kills and damage need no real disk, and a busy one makes every fsync wait
 _ROOM = 1 << 30
+_SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
 
 
 class _Stopped(Exception):
@@ -41,17 +42,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mundap-attack-", dir=_place()) as folder:
         Path(folder).chmod(0o755)  # another user is one of the attacks
         preloaded(Path(folder))
-        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+        for number in _SIGNALS:
             signal.signal(number, _stop)
         signal.alarm(given.seconds or (900 if given.short else 3600))
         began = time.monotonic()
+        patience = 20.0
         try:
             _attack(Path(folder), given, totals)
         except _Stopped as error:
             totals.setdefault("the whole", Totals()).judge("stuck", str(error))
+            patience = 0.0
         finally:
             signal.alarm(0)
-            _end_all(totals)
+            for number in _SIGNALS:  # what was found is told in any case
+                signal.signal(number, signal.SIG_IGN)
+            _end_all(totals, patience)
             shutil.rmtree(Path(os.environ[LIBRARY]).parent, ignore_errors=True)  # of the process before this one
     sums = summed(totals)
     report = {"seed": given.seed, "short": given.short, "seconds": round(time.monotonic() - began)}
@@ -71,9 +76,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise _Stopped(f"ended by {signal.Signals(number).name}")
 
 
-def _end_all(totals: dict[str, Totals]) -> None:
-    """Nothing that was started may still run."""
-    left = left_running(20)
+def _end_all(totals: dict[str, Totals], patience: float) -> None:
+    """Nothing that was started may still run after so many seconds."""
+    left = left_running(patience)
     verdict = "stuck" if left else "survived"
     totals.setdefault("nothing is left running", Totals()).judge(verdict, f"{left}")
     for process in left:

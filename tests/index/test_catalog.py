@@ -109,7 +109,7 @@ HOSTILE = ("\ud800", "\0", '"', "\\", "[", "[!", "*" * 300, "nan", "-inf", "1e99
            "../../etc/passwd", "\x1b[2J", "\u202e", "{0}", "%s")  # fmt: skip
 
 
-@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: ascii(value)[:20])
 def test_hostile_values_of_filters_find_nothing_and_break_nothing(index, value):
     for key in ("type", "page", "section", "folder", "modified", "language", value):
         assert texts(index, metadata={key: value}) == []

@@ -123,7 +123,7 @@ def test_no_more_than_so_many_send_files_at_once(server):
         connection.sendall(head)
     statuses = sorted(connection.recv(1 << 16).split()[1] for connection in slow)
     assert statuses == [b"408", b"408", b"503"]
-    assert any('"refused": "uploads"' in line for line in server.log)
+    until(lambda: any('"refused": "uploads"' in line for line in server.log))
     for connection in slow:
         connection.close()
 

@@ -89,3 +89,9 @@ def test_the_learning_rate_by_hand():
     assert rates == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     flat = dataclasses.replace(recipe, lr_scheduler_type="constant")
     assert [learning_rate(flat, step, 10) for step in (1, 5, 9)] == [1, 1, 1]
+
+
+def test_a_path_of_a_user_who_is_not_there_is_a_path(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text("base_model = '~nobody-of-this-name/model'")
+    assert recipe_files.load(RetrieverRecipe, path).base_model == str(tmp_path / "~nobody-of-this-name" / "model")

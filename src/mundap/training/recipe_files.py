@@ -133,9 +133,11 @@ def _data_set(key: str, row: Any, base: Path) -> DataSet:
 
 
 def _resolved(path: str, base: Path) -> str:
-    if str(base) == ".":
-        return str(Path(path).expanduser())
-    return str(base / Path(path).expanduser())
+    try:
+        there = Path(path).expanduser()
+    except RuntimeError:  # ~name of nobody: a folder may be called that
+        there = Path(path)
+    return str(there if str(base) == "." else base / there)
 
 
 def difference(kept: str, recipe: TrainingRecipe, free: Container[str]) -> str:
