@@ -84,7 +84,7 @@ class Corpus:
                 stored = segment.vectors[rows]
             else:
                 stored[where] = segment.vectors[rows]
-        return stored.astype(np.float32)  # together: quicker than a cast while rows are put in their places
+        return stored.astype(np.float32)
 
     def document_owners(self, numbers: np.ndarray) -> np.ndarray:
         """For each passage the number of its document's first passage: the same for all of a document."""
