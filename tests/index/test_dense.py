@@ -1,11 +1,9 @@
-import sys
-
 import faiss
 import numpy as np
 import pytest
 
 from mundap.index import dense
-from mundap.index.corpus import Corpus, as_floats
+from mundap.index.corpus import Corpus
 from mundap.index.manifest import DenseEntry, FileEntry, Manifest, Settings
 from mundap.index.segment import SourceState
 from mundap.index.segment_writer import SegmentWriter
@@ -101,12 +99,3 @@ def test_the_kind_follows_the_size():
     assert dense.kind_for("ivf", 5) == "exact"
     with pytest.raises(Exception, match="choose one of"):
         dense.kind_for("nonsense", 1)
-
-
-def test_stored_vectors_are_the_same_numbers_whoever_converts_them(monkeypatch):
-    stored = np.concatenate([np.arange(0, 0x7C00), np.arange(0x8000, 0xFC00)]).astype(np.uint16).view(np.float16)
-    stored = stored.reshape(-1, 16)  # every finite number of half precision
-    by_faiss = as_floats(stored)
-    monkeypatch.delitem(sys.modules, "faiss")
-    assert np.array_equal(by_faiss, as_floats(stored))
-    assert as_floats(np.empty((0, 16), np.float16)).shape == (0, 16)

@@ -83,3 +83,21 @@ def test_a_list_that_is_not_full_leaves_nothing_to_complete():
     missing = np.array([False, True, False])
     scores = fusion.complete(lambda one: one * 2, values, missing, 0.0, 2, lambda _: pytest.fail("asked"))
     assert scores.tolist() == [4, 0, 2]
+
+
+@pytest.mark.parametrize(("most", "asked"), [(5.0, True), (3.0, False)])
+def test_a_candidate_is_completed_if_the_most_it_can_have_brings_it_to_the_top(most, asked):
+    """The first has 10; the second 6 without its BM25 score."""
+    dense = np.array([0.0, 6.0])
+    values = np.array([10.0, 0.0])
+    looked = []
+    scores = fusion.complete(
+        lambda one: one + dense,
+        values,
+        np.array([False, True]),
+        most,
+        1,
+        lambda places: looked.append(places.tolist()) or np.array([most]),
+    )
+    assert looked == ([[1]] if asked else [])
+    assert scores.tolist() == ([10, 11] if asked else [10, 6])

@@ -1,7 +1,6 @@
 """The passages of one state of the index: segments, tombstones, and the way from a number to a passage."""
 
 import random
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -85,7 +84,7 @@ class Corpus:
                 stored = segment.vectors[rows]
             else:
                 stored[where] = segment.vectors[rows]
-        return as_floats(stored)
+        return stored.astype(np.float32)
 
     def document_owners(self, numbers: np.ndarray) -> np.ndarray:
         """For each passage the number of its document's first passage: the same for all of a document."""
@@ -203,16 +202,6 @@ class Corpus:
             numbers = segment.numbers()
             for row in np.flatnonzero(self.living(segment)):
                 yield int(numbers[row]), segment.passage(int(row))
-
-
-def as_floats(stored: np.ndarray) -> np.ndarray:
-    """Stored vectors as float32. FAISS converts many times as fast as numpy, and is asked where it is loaded anyway."""
-    faiss = sys.modules.get("faiss")
-    if faiss is None or not stored.size or sys.byteorder != "little":
-        return stored.astype(np.float32)
-    dimension = stored.shape[1]
-    quantizer = faiss.ScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_fp16)
-    return np.asarray(quantizer.decode(np.ascontiguousarray(stored).view(np.uint8)))
 
 
 def in_sorted(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
