@@ -52,7 +52,7 @@ def settings_from(note: dict[str, Any]) -> Settings:
             f"the index was made by another version of mundap (format {note.get('format')}, not {FORMAT}). "
             "Upgrade mundap, or build it again with --fresh."
         )
-    return Settings(**{name: note[name] for name in _FIELDS})
+    return Settings(**{name: note[name] for name in _FIELDS if name in note})
 
 
 def _writer(job: dict[str, Any] | None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from mundap.index.corpus import Corpus, Filters
 from mundap.index.ingest import Ingest, Report, Watcher, splitter
 from mundap.index.manifest import Manifest, Settings
 from mundap.index.model import open_encoder
+from mundap.index.tuning import check_recall
 from mundap.index.verify import damaged_passages
 from mundap.index.writer import Writer
 from mundap.models import folder as models
@@ -49,6 +50,8 @@ class Options:
         language: The language of the stemmer.
         model: A shipped model's name or a model folder; `none` makes an index for BM25 alone.
         dense: `auto`, `exact`, `ivf` or `hnsw`.
+        recall: Share of the best 100 passages that an approximate index is tuned to find; 0 for the table of sizes. It
+            can be changed in an index that is there.
         form: Read all files as this format instead of telling it from each.
         ignore: Patterns of files to leave out.
         follow_links: Follow symbolic links that lead out of the given folders.
@@ -61,6 +64,7 @@ class Options:
     language: str | None = None
     model: str | None = None
     dense: str | None = None
+    recall: float | None = None
     form: str | None = None
     ignore: tuple[str, ...] = ()
     follow_links: bool = False
@@ -185,17 +189,20 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
     if options.language is not None:
         check_language(options.language)
     dense.kind_for(options.dense or "auto", 0)
+    if options.recall:
+        check_recall(options.recall)
     given = {
         name: value
         for name in ("words", "overlap", "sentences", "chunks", "language", "dense")
         if (value := getattr(options, name)) is not None
     }
+    tuned = {} if options.recall is None else {"recall": round(1000 * options.recall)}
     if existing is None or fresh:
         kept = existing or Settings(sentences=True)
         model = options.model
         if model is None:
             model = (existing.model or "none") if existing else default_model(paths, out, options)
-        made = replace(kept, hangul=best_hangul(), **given, **model_settings(model))
+        made = replace(kept, hangul=best_hangul(), **given, **tuned, **model_settings(model))
         splitter(made)  # raises on nonsense
         return made
     if options.model is not None:
@@ -206,7 +213,7 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
                 f"the index in {out} was made with {name} {getattr(existing, name) or 'none'}, not {value or 'none'}. "
                 "Leave the option out, choose another -o, or rebuild with --fresh."
             )
-    return existing
+    return replace(existing, **tuned)
 
 
 def default_model(paths: Sequence[str | Path], out: Path | None, options: Options) -> str:
