@@ -30,7 +30,10 @@ class Figure:
 TEXT = Figure(710, "bytes a passage", "measured: text, title, ids and tables of 9,300 passages of psgs_w100")
 BESIDE = Figure(80, "bytes a passage", "computed: ids, offsets and tables, which the figure before has in it")
 POSTINGS = Figure(203, "bytes a passage", "measured: tantivy on the same passages")
-CODES = Figure(27, "bytes a passage beside dimension / 8", "measured: 75 bytes for 384 dimensions at 800,000 passages")
+CODES = Figure(
+    8, "bytes a passage beside dimension / 4", "format: four bits for two dimensions and a number; measured the same"
+)
+LIST = Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
 ROUNDS = 10  # of k-means, as FAISS makes them
 CLUSTERING = Figure(
     58, "GFLOP/s a core", "measured: FAISS k-means and filling, 384 dimensions, 100,000 and 400,000 passages"
@@ -167,22 +170,21 @@ def _hours(name: str, passages: int, rate: float, devices: int, device: str) -> 
 
 def _embedded(passages: int, dimension: int, text: float) -> tuple[Need, ...]:
     approximate = passages > EXACT_UP_TO
-    codes = dimension / 8 + CODES.value if approximate else 0.0
-    disk = text + POSTINGS.value + 2 * dimension + codes
-    held = f"({dimension} / 8 + {CODES.value:g}) bytes of codes" if approximate else f"4 x {dimension} bytes of vectors"
+    lists = lists_for(passages)
+    codes = passages * (dimension / 4 + CODES.value) + lists * LIST.value * dimension if approximate else 0.0
+    disk = text + POSTINGS.value + 2 * dimension
+    held = f"{passages:,} x 4 x {dimension} bytes of vectors"
+    if approximate:
+        each, every = f"({dimension} / 4 + {CODES.value:g})", f"{LIST.value:g} x {dimension}"
+        held = f"({passages:,} x {each} + {lists:,} lists x {every}) bytes"
     return (
-        Need(
-            "memory",
-            passages * (codes or 4 * dimension) / GB + PROCESS.value,
-            "GB",
-            f"{passages:,} x {held} + {PROCESS.value} GB",
-        ),
+        Need("memory", (codes or passages * 4 * dimension) / GB + PROCESS.value, "GB", f"{held} + {PROCESS.value} GB"),
         Need(
             "disk",
-            passages * disk / GB,
+            (passages * disk + codes) / GB,
             "GB",
-            f"{passages:,} x (text {text:,.0f} + BM25 {POSTINGS.value:g} + vectors 2 x {dimension} "
-            f"+ codes {codes:g}) bytes",
+            f"{passages:,} x (text {text:,.0f} + BM25 {POSTINGS.value:g} + vectors 2 x {dimension}) bytes"
+            + (f" + codes {codes / GB:,.2f} GB" if approximate else ""),
         ),
     )
 
@@ -216,7 +218,7 @@ def _milvus(passages: int, dimension: int, machines: Machines) -> tuple[Need, ..
 
 def figures() -> list[Figure]:
     """All figures a plan is computed from."""
-    return [TEXT, BESIDE, POSTINGS, CODES, CLUSTERING, PROCESS, READING, ENCODING, GPU, MILVUS_ROW, MILVUS_LINKS]
+    return [TEXT, BESIDE, POSTINGS, CODES, LIST, CLUSTERING, PROCESS, READING, ENCODING, GPU, MILVUS_ROW, MILVUS_LINKS]
 
 
 def number_of(text: str) -> int:

@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -195,7 +196,7 @@ class Dense:
         # einsum, as BLAS would start threads of its own beside those of FAISS for a product as small as this.
         return [
             _merge(k, _empty(), (numbers[left:right], np.einsum("ij,j->i", stored[left:right], vector)))
-            for vector, left, right in zip(vectors, bounds, bounds[1:], strict=True)
+            for vector, (left, right) in zip(vectors, pairwise(bounds), strict=True)
         ]
 
     @property
