@@ -239,7 +239,9 @@ class Dense:
             if entry.kind == "ivf":
                 lists = _ivf(self._ann).nlist
                 tuned = Effort(min(entry.probes, lists), entry.candidates)
-                self._effort = tuned if all(tuned) else effort_for(entry.passages, lists)
+                # Of vectors with an odd number of dimensions, and in an index of an earlier version.
+                one_bit = isinstance(self._ann, faiss.IndexIVFRaBitQFastScan)
+                self._effort = tuned if all(tuned) else effort_for(entry.passages, lists, one_bit)
                 _ivf(self._ann).nprobe = self._effort.probes
             else:
                 _hnsw(self._ann).efSearch = 200

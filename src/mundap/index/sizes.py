@@ -40,6 +40,7 @@ MOST_LISTS = 65_536
 TRAINED_ON = 40  # vectors a list
 LEAST_PROBES = 32
 
+_ONE_BIT = 16  # candidates
 _LARGE_K = 500  # beyond this half the candidates do: the tail of a long list decides nothing
 
 
@@ -74,10 +75,18 @@ def lists_for(passages: int) -> int:
     return int(max(1, min(LISTS * math.sqrt(passages), MOST_LISTS)))
 
 
-def effort_for(passages: int, lists: int) -> Effort:
-    """What the table says for this size; between its rows on a straight line of logarithms."""
+def effort_for(passages: int, lists: int, one_bit: bool = False) -> Effort:
+    """What the table says for this size; between its rows on a straight line of logarithms.
+
+    Args:
+        passages: How many the index has.
+        lists: How many lists.
+        one_bit: Its codes have one bit a dimension, and need more candidates for the same recall.
+    """
     sizes = np.log([row.passages for row in SIZES])
     at = math.log(max(passages, 1))
     probed = math.exp(float(np.interp(at, sizes, np.log([row.probed for row in SIZES]))))
     candidates = math.ceil(float(np.interp(at, sizes, [row.candidates for row in SIZES])))
+    if one_bit:
+        candidates = max(candidates, _ONE_BIT)
     return Effort(min(lists, max(LEAST_PROBES, round(lists * probed))), candidates)
