@@ -66,7 +66,8 @@ def test_the_plot_has_every_size(run, tmp_path):
 
 
 def test_the_command(run, tmp_path):
-    folder, _, figures = run
+    folder, bank, _ = run
+    figures = measure(folder, bank, 6000)
     code, out, err = mundap("bench", "scale", "--passages", "6k", "-o", folder, "--json")
     assert (code, json.loads(out)["results"]) == (0, [figures])
     code, out, err = mundap("bench", "scale", "--passages", "6k", "-o", folder)

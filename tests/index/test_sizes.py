@@ -6,7 +6,7 @@ import pytest
 from mundap.errors import UsageError
 from mundap.index.build import Options, build
 from mundap.index.manifest import Manifest
-from mundap.index.sizes import LEAST_PROBES, SIZES, Effort, effort_for, lists_for
+from mundap.index.sizes import SIZES, Effort, codes_for, effort_for, lists_for
 from mundap.index.tuning import tune
 
 
@@ -19,10 +19,14 @@ def test_the_share_of_the_lists_falls_with_the_size():
 
 def test_a_row_of_the_table_is_what_it_says():
     for row in SIZES:
-        effort = effort_for(row.passages, 10_000)
-        assert effort == Effort(round(10_000 * row.probed), row.candidates)
-    assert effort_for(1000, 40).probes == LEAST_PROBES
+        assert effort_for(row.passages, 10_000) == Effort(row.probes, row.candidates)
     assert effort_for(1000, 8).probes == 8
+    assert effort_for(10**6, 4000, one_bit=True).candidates > effort_for(10**6, 4000).candidates
+
+
+def test_codes_for_any_dimension():
+    assert codes_for(384) == "PQ192x4fs"
+    assert codes_for(15) == "RaBitQfs"
 
 
 def test_long_lists_take_half_the_candidates():

@@ -17,28 +17,26 @@ class Size(NamedTuple):
 
     Attributes:
         passages: How many it was measured at.
-        probed: The share of the lists that a question looks into.
+        probes: How many of the lists a question looks into.
         candidates: How many are re-ranked by their full vectors for each hit that is wanted.
     """
 
     passages: int
-    probed: float
+    probes: int
     candidates: int
 
 
-# Chosen for a recall@100 of .96 on one core, at the least CPU time. What grows with the passages is the length of the
-# lists; how many of them must be looked into stays about the same, 126 here, so that the share falls as their number
-# grows. The last row is that rule, not a measurement.
+# Chosen for a recall@100 of .96 at the least CPU time. The same number of lists gave the same recall at both sizes, so
+# the share falls as there are more of them: 10 % of 1,264, 5 % of 2,529. Beyond the last row that is an extrapolation:
+# .7 % of 18,331 at 21 million.
 SIZES = (
-    Size(100_000, 0.10, 4),
-    Size(400_000, 0.05, 4),
-    Size(21_000_000, 0.0069, 4),
+    Size(100_000, 126, 4),
+    Size(400_000, 126, 4),
 )
 
 LISTS = 4.0  # times the square root of the passages
 MOST_LISTS = 65_536
 TRAINED_ON = 40  # vectors a list
-LEAST_PROBES = 32
 
 _ONE_BIT = 16  # candidates
 _LARGE_K = 500  # beyond this half the candidates do: the tail of a long list decides nothing
@@ -76,7 +74,7 @@ def lists_for(passages: int) -> int:
 
 
 def effort_for(passages: int, lists: int, one_bit: bool = False) -> Effort:
-    """What the table says for this size; between its rows on a straight line of logarithms.
+    """What the table says for this size; between its rows on a straight line over the logarithm of the passages.
 
     Args:
         passages: How many the index has.
@@ -85,8 +83,8 @@ def effort_for(passages: int, lists: int, one_bit: bool = False) -> Effort:
     """
     sizes = np.log([row.passages for row in SIZES])
     at = math.log(max(passages, 1))
-    probed = math.exp(float(np.interp(at, sizes, np.log([row.probed for row in SIZES]))))
+    probes = round(float(np.interp(at, sizes, [row.probes for row in SIZES])))
     candidates = math.ceil(float(np.interp(at, sizes, [row.candidates for row in SIZES])))
     if one_bit:
         candidates = max(candidates, _ONE_BIT)
-    return Effort(min(lists, max(LEAST_PROBES, round(lists * probed))), candidates)
+    return Effort(min(lists, probes), candidates)
