@@ -12,7 +12,7 @@ from tests.cli.test_cli import mundap
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scale")
-    bank = open_bank(folder, a_bank, lambda _: None)
+    bank = open_bank(folder, a_bank, "", lambda _: None)
     return folder, bank, measure(folder, bank, 6000)
 
 
@@ -36,8 +36,14 @@ def test_what_is_there_is_not_made_again(run):
     assert before == (vectors.stat().st_mtime_ns, (folder / "6000/dense.faiss").stat().st_mtime_ns)
     with pytest.raises(UsageError, match="another seed"):
         measure(folder, bank, 6000, seed=3)
+
+
+def test_a_bank_is_taken_again_for_the_same_text_only(tmp_path):
+    first = open_bank(tmp_path, a_bank, "/a", lambda _: None)
+    for origin in ("/a", ""):
+        assert np.array_equal(open_bank(tmp_path, list, origin, lambda _: None).vectors, first.vectors)
     with pytest.raises(UsageError, match="there already"):
-        open_bank(folder, a_bank, lambda _: None)
+        open_bank(tmp_path, a_bank, "/b", lambda _: None)
 
 
 def test_a_part_that_was_cut_short_is_made_again(tmp_path):

@@ -26,32 +26,35 @@ from mundap.pages import write_page
 
 MOST = 10**9
 SEGMENT = 61 * BLOCK  # about the largest segment that a writer merges
-_CODE_BYTES = 100  # a vector, more than the codes ever had
+_CODE_BYTES = 150  # a vector: short lists have room to spare
 _SPARE = 1.05
 
 Told = Callable[[str], None]
 """Is told what is being done."""
 
 
-def open_bank(folder: Path, make: Callable[[], Bank] | None, tell: Told) -> Bank:
+def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Told) -> Bank:
     """The bank of the folder; made and kept there if there is none.
 
     Args:
         folder: Of the whole benchmark.
-        make: Makes it; None if nothing was named to make it from, and then what is there is taken or the examples.
+        make: Makes it.
+        origin: What it is made from; empty if nothing was named, and then what is there is taken as it is.
         tell: Is told what is being done.
+
+    Raises:
+        UsageError: The one that is there was made from something else.
     """
-    path = folder / "bank.npz"
+    path, note = folder / "bank.npz", folder / "bank.json"
     if path.exists():
-        if make is not None:
+        if origin and (not note.exists() or json.loads(note.read_bytes())["origin"] != origin):
             raise UsageError(f"{path} is there already, made from other text: choose another folder, or remove it")
         return Bank.load(path)
-    if make is None:
-        from mundap.bench.bank import from_texts as make
     tell("encoding real text, to learn how its vectors are spread")
     bank = make()
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(note, json_bytes({"origin": origin}) + b"\n")
         bank.save(folder / "bank.tmp")
         (folder / "bank.tmp").replace(path)
     return bank

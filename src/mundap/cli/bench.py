@@ -1,13 +1,17 @@
 """`mundap bench`."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from mundap.cli import shared
 from mundap.errors import UsageError
+
+if TYPE_CHECKING:
+    from mundap.bench.vectors import Bank
 
 _ROWS = (
     ("build_seconds", "build, s"),
@@ -58,13 +62,12 @@ def scale(
     if texts and index_path:
         raise UsageError("--texts and -i both say where real vectors come from: give one of them")
     folder = Path(out)
-    make: Any = None
-    if texts:
-        make = partial(from_texts, texts)
-    elif index_path:
+    make: "Callable[[], Bank]" = partial(from_texts, texts)
+    if index_path:
         make = partial(from_index, Path(index_path))
+    origin = "\n".join(str(Path(one).resolve()) for one in (*texts, *filter(None, [index_path])))
     sizes = sorted(map(number_of, passages))
-    bank = open_bank(folder, make, shared.note)
+    bank = open_bank(folder, make, origin, shared.note)
     results = [measure(folder, bank, size, seed, shared.note) for size in sizes]
     plot = write_plot(folder / "scale.html", results) if len(results) > 1 else None
     if as_json:

@@ -331,4 +331,7 @@ def _finish(report: Report, writer: Writer, started: float) -> Report:
     report.documents = writer.corpus.documents
     report.passages = len(writer.corpus)
     report.seconds = time.monotonic() - started
+    found, wanted = writer.manifest.dense, writer.manifest.settings.recall
+    if found and found.probes and found.recall < wanted:
+        report.note = f"recall {found.recall / 1000:g} was found on a sample, and {wanted / 1000:g} was wanted"
     return report

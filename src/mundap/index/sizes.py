@@ -46,7 +46,7 @@ def codes_for(dimension: int) -> str:
     """FAISS's name of the codes of an approximate index.
 
     Four bits for every two dimensions, scanned in registers. At 400,000 passages and 5 % of the lists they find .964 of
-    the hits with 4 candidates a hit in .73 ms; one bit a dimension (RaBitQ) needs 16 candidates for .963 and 1.7 ms,
+    the hits with 4 candidates a hit in .73 ms; one bit a dimension (RaBitQ) needs 16 candidates for .963 and 1.9 ms,
     two bits find .963 with 4 in 1.5 ms, four bits took the longest.
     """
     return f"PQ{dimension // 2}x4fs" if dimension % 2 == 0 else "RaBitQfs"
