@@ -62,7 +62,7 @@ def scale(
     if texts and index_path:
         raise UsageError("--texts and -i both say where real vectors come from: give one of them")
     folder = Path(out)
-    make: "Callable[[], Bank]" = partial(from_texts, texts)
+    make: Callable[[], Bank] = partial(from_texts, texts)
     if index_path:
         make = partial(from_index, Path(index_path))
     origin = "\n".join(str(Path(one).resolve()) for one in (*texts, *filter(None, [index_path])))

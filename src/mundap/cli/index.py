@@ -99,8 +99,11 @@ def index(
 
     if split is not None:
         options["sentences"] = split == "sentences"
+    where = shared.place(out, locate.to_write)
+    if options["recall"] and isinstance(where, str):
+        raise UsageError("--recall tunes an index in a folder; an engine has settings of its own")
     if dry_run:
-        _foretell(paths, shared.place(out, locate.to_write), Options(**options), fresh, as_json)
+        _foretell(paths, where, Options(**options), fresh, as_json)
         return
     with shared.progress_bar(_("indexing")) as watch:
         if cluster is not None:
@@ -108,7 +111,7 @@ def index(
         else:
             ready = Path(vectors) if vectors is not None else None
             report = build.build(paths, out, Options(**options), fresh, watch, force, ready)
-    _tell(report, shared.place(out, locate.to_write), strict, as_json)
+    _tell(report, where, strict, as_json)
 
 
 @click.command()

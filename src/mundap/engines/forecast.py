@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mundap.encoder.runtime import Encoder
-from mundap.engines.plan import GB, Machines, Need, plan
+from mundap.engines.plan import ENCODING, GB, Machines, Need, plan
 from mundap.errors import UsageError
 from mundap.index.build import Options, settings_for
 from mundap.index.dense import kind_for
@@ -87,9 +87,8 @@ def forecast(
             tell(count)
     if not count:
         raise UsageError(f"nothing to index in {', '.join(map(str, paths))}: no passage could be read")
-    rate = _rate(settings.model, tried) if settings.model else None
-    machines = Machines(cores=cores(), **({"rate": rate} if rate else {}))
-    made = plan(count, settings.dimension or 1, machines, text=size / count)
+    rate = _rate(settings.model, tried) if settings.model else ENCODING.value
+    made = plan(count, settings.dimension or 1, Machines(cores=cores(), rate=rate), text=size / count)
     needs = [need for need in (*made.making, *made.embedded) if settings.model or need.name not in _OF_VECTORS]
     above = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
     kind = kind_for(settings.dense, count) if settings.model else "none"
