@@ -91,6 +91,15 @@ def test_what_was_tuned_is_what_is_searched(tmp_path):
     assert recall == pytest.approx(strict.recall, abs=0.01)
 
 
+def test_as_many_are_found_as_are_asked_for_even_if_the_lists_probed_hold_fewer(tmp_path):
+    corpus, _, questions = make_corpus(tmp_path, [9000])
+    index = approximate(tmp_path, corpus, "ivf", 9000)
+    narrow = dense.Dense(tmp_path, corpus, DenseEntry(index._entry.file, "ivf", 9000, 9000, 2, 4))
+    assert [len(numbers) for numbers, _ in narrow.search(questions, 3000)] == [3000] * 8
+    assert len(narrow.search(questions[:1], 10)[0][0]) == 10
+    assert narrow._ann.nprobe == 2
+
+
 def test_passages_newer_than_the_approximate_index_are_found(tmp_path):
     old, _, _ = make_corpus(tmp_path / "old", [5000])
     corpus, vectors, questions = make_corpus(tmp_path / "all", [5000, 500])

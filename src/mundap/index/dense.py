@@ -170,16 +170,29 @@ class Dense:
     def _approximate(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         index = self._open()
         fetch = min(self._effort.fetch(k), index.ntotal)
-        while True:
-            found = self.candidates(vectors, fetch)
-            # In groups: finding the segments of all candidates at once is far quicker than question by question.
-            group = max(1, _AT_ONCE // (4 * fetch * vectors.shape[1]))
-            rankings: list[Ranking] = []
-            for start in range(0, len(vectors), group):
-                rankings += self._rerank(vectors[start : start + group], found[start : start + group], k)
-            if fetch >= index.ntotal or all(len(numbers) >= k for numbers, _ in rankings):
-                return rankings
-            fetch = min(fetch * 4, index.ntotal)
+        ivf = _ivf(index) if self._effort.probes else None
+        try:
+            while True:
+                rankings = self._refined(vectors, k, fetch)
+                everywhere = ivf is None or ivf.nprobe >= ivf.nlist
+                if all(len(numbers) >= k for numbers, _ in rankings) or (everywhere and fetch >= index.ntotal):
+                    return rankings
+                fetch = min(fetch * 4, index.ntotal)
+                if ivf is not None:
+                    # Another thread that searches meanwhile looks into more lists than it must, which does no harm.
+                    ivf.nprobe = min(ivf.nprobe * 4, ivf.nlist)
+        finally:
+            if ivf is not None:
+                ivf.nprobe = self._effort.probes
+
+    def _refined(self, vectors: np.ndarray, k: int, fetch: int) -> list[Ranking]:
+        found = self.candidates(vectors, fetch)
+        # In groups: finding the segments of all candidates at once is far quicker than question by question.
+        group = max(1, _AT_ONCE // (4 * fetch * vectors.shape[1]))
+        rankings: list[Ranking] = []
+        for start in range(0, len(vectors), group):
+            rankings += self._rerank(vectors[start : start + group], found[start : start + group], k)
+        return rankings
 
     def candidates(self, vectors: np.ndarray, fetch: int) -> np.ndarray:
         """What the approximate index proposes for each question, best first; -1 where there is no more."""
