@@ -51,7 +51,9 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
         lists = lists_for(total)
         index: Any = faiss.index_factory(dimension, f"IVF{lists},{codes_for(dimension)}", faiss.METRIC_INNER_PRODUCT)
         sample = _sample(corpus, min(total, TRAINED_ON * lists))
-        _ivf(index).cp.max_points_per_centroid = TRAINED_ON
+        index.cp.max_points_per_centroid = TRAINED_ON
+        for clustering in (index.cp, *([index.pq.cp] if hasattr(index, "pq") else [])):
+            clustering.min_points_per_centroid = 1  # or a small corpus is warned of once for every part of a code
         index.train(sample)
     else:
         index = faiss.index_factory(dimension, "IDMap,HNSW32,SQ8", faiss.METRIC_INNER_PRODUCT)
