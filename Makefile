@@ -13,7 +13,7 @@ TUNE := squad-v1.1-train-slice/du-test-split.json.gz squadshifts/new_wiki_v1.0.j
   tydiqa-goldp/english_tydiqa_train.json.gz multihop-wiki/2wikimultihopqa_corpus.json.gz \
   tydiqa-goldp/english_tydiqa_dev.json.gz
 
-.PHONY: help demo test docs dist test-oldest test-slow test-milvus test-ray attack attack-short audit lint messages bench install clean retriever retriever-figures reader reader-figures multilingual ance-figures joint-figures
+.PHONY: help demo test docs dist test-oldest test-slow test-milvus test-ray attack attack-short audit lint messages bench bench-scale bench-vectors install clean retriever retriever-figures reader reader-figures multilingual ance-figures joint-figures
 
 help:
 	@echo "make demo       set up, index the example encyclopaedia and ask it questions"
@@ -28,6 +28,7 @@ help:
 	@echo "make dist       wheel and sdist into dist/, proved in a fresh venv outside the repository"
 	@echo "make test-oldest  the tests of the base with the oldest versions that pyproject.toml allows"
 	@echo "make bench      the benchmarks, side by side with the best peers"
+	@echo "make bench-scale, make bench-vectors   how the vector index grows; beside FAISS's others, ScaNN, hnswlib, usearch, voyager"
 	@echo "make install    everything, with all extras, into .venv"
 	@echo "make retriever, make reader, make multilingual   train the shipped models again, from DATA=folder into OUT=folder"
 	@echo "make retriever-figures, make reader-figures    the tables of their cards (the reader's fp32 row from FP32=folder)"
@@ -117,6 +118,17 @@ test-oldest: build/oldest/pyvenv.cfg
 bench: .venv/ready-test
 	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
 	$(BIN)/python benchmarks/run.py
+
+SCALE ?= $(OUT)/scale
+SIZES ?= 10k 100k 1M
+
+bench-scale: .venv/ready-demo
+	$(BIN)/mundap bench scale $(addprefix --passages ,$(SIZES)) -o $(SCALE)
+
+bench-vectors: .venv/ready-demo
+	$(BIN)/mundap bench scale --passages 100k -o $(SCALE)
+	for one in scann hnswlib usearch voyager; do $(BIN)/pip install --quiet $$one || echo "$$one cannot be installed"; done
+	$(BIN)/python benchmarks/vectors.py $(SCALE)/100000
 
 retriever: .venv/ready-test
 	$(BIN)/python recipes/retriever/prepare.py $(DATA) -o $(OUT)/retriever

@@ -1,9 +1,9 @@
-"""Exact, IVF-RaBitQ and HNSW over the real vectors of an index: recall, questions per second, size.
+"""Exact, IVF and HNSW over the real vectors of an index: recall, questions per second, size.
 
 Recall is against exact search with the stored vectors; questions are real sentences encoded by the index's own
-model. This is where the table of sizes in `mundap/index/dense.py` comes from.
+model. `codes.py` compares kinds of codes, `vectors.py` other people's indexes, both on made vectors of any number.
 
-    python benchmarks/dense.py INDEX [--probed 0.1 0.25 0.4]
+    python benchmarks/dense.py INDEX [--probed 0.05 0.1 0.25] [--candidates 4]
 """
 
 import argparse
@@ -18,6 +18,7 @@ from common import QUESTIONS, report
 from mundap import Index
 from mundap.index import dense
 from mundap.index.manifest import DenseEntry, FileEntry
+from mundap.index.sizes import lists_for
 
 K = 100
 
@@ -36,7 +37,8 @@ def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("index")
-    parser.add_argument("--probed", type=float, nargs="*", default=[0.1, 0.25, 0.4])
+    parser.add_argument("--probed", type=float, nargs="*", default=[0.05, 0.1, 0.25])
+    parser.add_argument("--candidates", type=int, default=4, help="re-ranked for each hit wanted")
     parser.add_argument("--kinds", nargs="*", default=["ivf", "hnsw"])
     arguments = parser.parse_args()
     index = Index(arguments.index)
@@ -53,9 +55,10 @@ def main() -> None:
             started = time.perf_counter()
             dense.build(corpus, kind, path)
             built = round(time.perf_counter() - started, 1)
-            entry = DenseEntry(FileEntry(kind, path.stat().st_size, ""), kind, index.manifest.next_number, len(index))
+            file, lists = FileEntry(kind, path.stat().st_size, ""), lists_for(len(index))
             for probed in arguments.probed if kind == "ivf" else [0.0]:
-                dense._PROBED = probed
+                effort = max(1, round(lists * probed)), arguments.candidates
+                entry = DenseEntry(file, kind, index.manifest.next_number, len(index), *effort)
                 name = f"{kind} {probed:.0%} of the lists" if kind == "ivf" else kind
                 search = dense.Dense(Path(scratch), corpus, entry)
                 figures[name] = {

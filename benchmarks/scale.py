@@ -1,7 +1,8 @@
 """An index of any size in minutes: real passages over and over, under new ids, with a toy encoder.
 
 What is measured is everything but the encoder: memory while indexing, memory and time of a search. Vectors are
-averages of random word vectors, of MiniLM's dimension.
+averages of random word vectors, of MiniLM's dimension: they say nothing of recall. For that, and for the growth of the
+vector index alone, there is `mundap bench scale`.
 
     python benchmarks/scale.py -n 1000000
 """

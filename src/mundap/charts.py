@@ -12,7 +12,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 58, 44, 120, 16
 _LABEL = 14  # height of a line of text
 _FEW_POINTS = 12  # a curve with more gets no circles
 
-_ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)
+_ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@ import pytest
 
 from mundap.engines.plan import MOST, Machines, number_of, plan
 from mundap.errors import UsageError
+from mundap.index.sizes import lists_for
 
 
 def amounts(needs):
@@ -10,13 +11,22 @@ def amounts(needs):
 
 def test_plan_is_the_arithmetic_it_shows():
     made = plan(21_000_000, 384, Machines(cores=64, gpus=8))
-    assert amounts(made.embedded)["memory"] == pytest.approx(21e6 * 75 / 1e9 + 0.2)
-    assert amounts(made.embedded)["disk"] == pytest.approx(21e6 * (710 + 203 + 768 + 75) / 1e9)
+    codes = 21e6 * 104 + lists_for(21_000_000) * 8 * 384
+    assert amounts(made.embedded)["memory"] == pytest.approx(codes / 1e9 + 0.2)
+    assert amounts(made.embedded)["disk"] == pytest.approx((21e6 * (710 + 203 + 768) + codes) / 1e9)
     assert amounts(made.making)["encoding, CPU"] == pytest.approx(21e6 / (27.8 * 64) / 3600)
     assert amounts(made.making)["encoding, GPU"] == pytest.approx(21e6 / (83 * 8) / 3600)
     for need in (*made.making, *made.embedded, *made.milvus):
         shown = need.arithmetic.replace(",", "")
         assert "21000000" in shown or need.name == "machines"
+
+
+def test_a_small_index_is_held_as_it_is_and_needs_no_training():
+    small, large = plan(50_000), plan(500_000)
+    assert amounts(small.embedded)["memory"] == pytest.approx(50_000 * 4 * 384 / 1e9 + 0.2)
+    assert "approximate index" not in amounts(small.making)
+    assert amounts(large.making)["approximate index"] > 0
+    assert amounts(large.embedded)["memory"] < 10 * amounts(small.embedded)["memory"]
 
 
 def test_twice_as_many_take_twice_as_much():

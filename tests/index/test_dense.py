@@ -69,6 +69,37 @@ def test_approximate_search_finds_nearly_everything_with_exact_scores(tmp_path, 
         assert list(ranking) == sorted(ranking, reverse=True)
 
 
+def test_an_index_of_an_earlier_version_is_searched_with_more_candidates(tmp_path, monkeypatch):
+    corpus, _, questions = make_corpus(tmp_path, [9000])
+    new = approximate(tmp_path, corpus, "ivf", 9000).effort
+    monkeypatch.setattr(dense, "codes_for", lambda dimension: "RaBitQfs")
+    old = approximate(tmp_path, corpus, "ivf", 9000)
+    assert old.effort.candidates > new.candidates
+    assert len(old.search(questions, 20)[0][0]) == 20
+
+
+def test_what_was_tuned_is_what_is_searched(tmp_path):
+    corpus, vectors, questions = make_corpus(tmp_path, [9000])
+    index = approximate(tmp_path, corpus, "ivf", 9000)
+    loose, strict = (index.tune(questions, 50, wanted) for wanted in (0.6, 0.95))
+    assert strict.recall >= 0.95
+    assert strict.effort.probes > loose.effort.probes
+    numbers = reference(vectors, questions, 50)[1]
+    entry = DenseEntry(index._entry.file, "ivf", 9000, 9000, *strict.effort)
+    found = dense.Dense(tmp_path, corpus, entry).search(questions, 50)
+    recall = np.mean([len(set(a) & set(b)) / 50 for (a, _), b in zip(found, numbers.tolist(), strict=True)])
+    assert recall == pytest.approx(strict.recall, abs=0.01)
+
+
+def test_as_many_are_found_as_are_asked_for_even_if_the_lists_probed_hold_fewer(tmp_path):
+    corpus, _, questions = make_corpus(tmp_path, [9000])
+    index = approximate(tmp_path, corpus, "ivf", 9000)
+    narrow = dense.Dense(tmp_path, corpus, DenseEntry(index._entry.file, "ivf", 9000, 9000, 2, 4))
+    assert [len(numbers) for numbers, _ in narrow.search(questions, 3000)] == [3000] * 8
+    assert len(narrow.search(questions[:1], 10)[0][0]) == 10
+    assert narrow._ann.nprobe == 2
+
+
 def test_passages_newer_than_the_approximate_index_are_found(tmp_path):
     old, _, _ = make_corpus(tmp_path / "old", [5000])
     corpus, vectors, questions = make_corpus(tmp_path / "all", [5000, 500])

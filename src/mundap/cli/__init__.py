@@ -38,6 +38,7 @@ _VERBS = {
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
     "train": ("mundap.cli.train", "train", "Train models."),
     "reproduce": ("mundap.cli.reproduce", "reproduce", "Repeat experiments of the papers."),
+    "bench": ("mundap.cli.bench", "bench", "Measure how an index grows on this machine."),
     "models": ("mundap.cli.models", "models", "List, export and convert models."),
     "tour": ("mundap.cli.tour", "tour", "See how a question finds its answer, step by step."),
     "completion": ("mundap.cli.completion", "completion", "Print a shell completion script."),

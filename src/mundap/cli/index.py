@@ -55,6 +55,9 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--k1", type=shared.Number(0, 1000), help="BM25: how much a repeated word still counts. [default: 1.2]")
 @click.option("--b", type=shared.Number(0, 1), help="BM25: how much long passages are discounted. [default: 0.75]")
+@click.option("--recall", type=shared.Number(0, 1), metavar="SHARE", help="Tune an approximate index on a sample: find "
+              "this share of the best 100, as 0.98; 0: by the table of sizes. Can be changed.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Read the files and tell passages, time, memory and disk; write nothing.")
 @click.option("--vectors", type=click.Path(exists=True), metavar="DIR", help="Take ready-made vectors: shards of "
               "`mundap encode`, npy, safetensors, files of DPR or Tevatron.")  # fmt: skip
 @click.option("--ray", "cluster", is_flag=False, flag_value="local", metavar="[=ADDRESS]", help="Encode over a Ray "
@@ -70,6 +73,7 @@ def index(
     fresh: bool,
     force: bool,
     split: str | None,
+    dry_run: bool,
     strict: bool,
     as_json: bool,
     **options: Any,
@@ -87,6 +91,7 @@ def index(
       cat corpus.jsonl | mundap index - -o i
       mundap index docs/ -o milvus://host:19530/docs
       mundap index corpus/ -o i --ray=ray://head:10001
+      mundap index psgs_w100.tsv.gz --dry-run
     """
     if cluster is not None and vectors is not None:
         raise UsageError("--ray makes vectors, --vectors takes ready-made ones: give one of them")
@@ -96,13 +101,19 @@ def index(
 
     if split is not None:
         options["sentences"] = split == "sentences"
+    where = shared.place(out, locate.to_write)
+    if options["recall"] and isinstance(where, str):
+        raise UsageError("--recall tunes an index in a folder; an engine has settings of its own")
+    if dry_run:
+        _foretell(paths, where, Options(**options), fresh, as_json)
+        return
     with shared.progress_bar(_("indexing")) as watch:
         if cluster is not None:
             report = build.build_on_cluster(paths, out, Options(**options), cluster, fresh, watch, force)
         else:
             ready = Path(vectors) if vectors is not None else None
             report = build.build(paths, out, Options(**options), fresh, watch, force, ready)
-    _tell(report, shared.place(out, locate.to_write), strict, as_json)
+    _tell(report, where, strict, as_json)
 
 
 @click.command()
@@ -132,6 +143,25 @@ def add(
     with shared.progress_bar(_("adding")) as watch:
         report = build.add(paths, where, Options(**options), watch)
     _tell(report, shared.place(where, locate.to_read), strict, as_json)
+
+
+def _foretell(paths: tuple[str, ...], where: str | Path, options: Any, fresh: bool, as_json: bool) -> None:
+    """Say what a build would take."""
+    from mundap.cli.plan import tell_need
+    from mundap.engines.forecast import forecast
+
+    if isinstance(where, str):
+        raise UsageError("--dry-run is for an index in a folder; for an engine see `mundap plan`")
+    with shared.passages_bar(_("reading")) as tell:
+        made = forecast(paths, where, options, fresh, tell)
+    if as_json:
+        shared.print_json(made.as_dict())
+        return
+    click.echo(f"{shared.count(made.passages, 'passage')}, model {made.model}, vector index: {made.dense}")
+    for need in made.needs:
+        tell_need(need)
+    if not made.fits:
+        shared.note(f"mundap: only {made.free / 1e9:,.1f} GB are free where the index goes.")
 
 
 def _tell(report: Any, where: str | Path, strict: bool, as_json: bool) -> None:

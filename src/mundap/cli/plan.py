@@ -54,12 +54,13 @@ def plan(
     for title, needs in (("To make it", made.making), ("In a folder", made.embedded), ("In Milvus", made.milvus)):
         click.echo(f"\n{title}")
         for need in needs:
-            _line(need)
+            tell_need(need)
     click.echo("\nFigures")
     for figure in figures():
         click.echo(f"  {figure.value:>10,g} {figure.unit}: {figure.origin}")
 
 
-def _line(need: "Need") -> None:
+def tell_need(need: "Need") -> None:
+    """One line of a plan."""
     shown = f"{need.amount:,.0f}" if not need.unit or need.amount >= 100 else f"{need.amount:,.1f}"
     click.echo(f"  {need.name:<20} {shown:>10} {need.unit:<6} = {need.arithmetic}")

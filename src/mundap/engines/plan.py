@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mundap.errors import UsageError
+from mundap.index.sizes import EXACT_UP_TO, TRAINED_ON, lists_for
 
 GB = 1e9
 MOST = 10**12
@@ -27,8 +28,16 @@ class Figure:
 
 # The one place for them. "Measured" is on two virtual cores of an AMD EPYC: benchmarks/README.md, docs/engines.md.
 TEXT = Figure(710, "bytes a passage", "measured: text, title, ids and tables of 9,300 passages of psgs_w100")
+BESIDE = Figure(80, "bytes a passage", "computed: ids, offsets and tables, which the figure before has in it")
 POSTINGS = Figure(203, "bytes a passage", "measured: tantivy on the same passages")
-CODES = Figure(27, "bytes a passage beside dimension / 8", "measured: 75 bytes for 384 dimensions at 800,000 passages")
+CODES = Figure(
+    8, "bytes a passage beside dimension / 4", "format: four bits for two dimensions and a number; measured the same"
+)
+LIST = Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
+ROUNDS = 10  # of k-means, as FAISS makes them
+CLUSTERING = Figure(
+    58, "GFLOP/s a core", "measured: FAISS k-means and filling, 384 dimensions, 100,000 and 400,000 passages"
+)
 PROCESS = Figure(0.2, "GB", "measured: anonymous memory of a process beside the codes")
 READING = Figure(13_179, "passages/s a core", "measured: read, cut and indexed for BM25, 26,358 on two cores")
 ENCODING = Figure(27.8, "passages/s a core", "measured: the shipped encoder, 55.6 on two cores")
@@ -102,8 +111,14 @@ class Plan:
         return {"passages": self.passages, "dimension": self.dimension, **parts}
 
 
-def plan(passages: int, dimension: int = 384, machines: Machines | None = None) -> Plan:
+def plan(passages: int, dimension: int = 384, machines: Machines | None = None, text: float | None = None) -> Plan:
     """Reckon what so many passages of 100 words take.
+
+    Args:
+        passages: How many.
+        dimension: Of a vector.
+        machines: What there is to work with.
+        text: Bytes of a passage and its title, if they are known; what is stored beside them is added.
 
     Raises:
         UsageError: A number makes no sense.
@@ -116,20 +131,36 @@ def plan(passages: int, dimension: int = 384, machines: Machines | None = None) 
     return Plan(
         passages,
         dimension,
-        _making(passages, machines),
-        _embedded(passages, dimension),
+        _making(passages, dimension, machines),
+        _embedded(passages, dimension, TEXT.value if text is None else text + BESIDE.value),
         _milvus(passages, dimension, machines),
     )
 
 
-def _making(passages: int, machines: Machines) -> tuple[Need, ...]:
+def _making(passages: int, dimension: int, machines: Machines) -> tuple[Need, ...]:
     needs = [
         _hours("reading and BM25", passages, READING.value, 1, "core"),
         _hours("encoding, CPU", passages, machines.rate, machines.cores, "core"),
     ]
     if machines.gpus:
         needs.append(_hours("encoding, GPU", passages, machines.gpu_rate, machines.gpus, "GPU"))
+    if passages > EXACT_UP_TO:
+        needs.append(_approximate(passages, dimension, machines.cores))
     return tuple(needs)
+
+
+def _approximate(passages: int, dimension: int, cores: int) -> Need:
+    """Training and filling the approximate index: every vector is compared with the centre of every list."""
+    lists = lists_for(passages)
+    compared = passages + ROUNDS * min(passages, TRAINED_ON * lists)
+    work = 2 * dimension * lists * compared
+    return Need(
+        "approximate index",
+        work / (CLUSTERING.value * 1e9 * cores) / 3600,
+        "hours",
+        f"2 x {dimension} x {lists:,} lists x ({passages:,} passages + {ROUNDS} rounds x {TRAINED_ON} x {lists:,}) / "
+        f"({CLUSTERING.value:g} GFLOP/s x {cores:,} core{'s' if cores > 1 else ''}) / 3600",
+    )
 
 
 def _hours(name: str, passages: int, rate: float, devices: int, device: str) -> Need:
@@ -137,22 +168,23 @@ def _hours(name: str, passages: int, rate: float, devices: int, device: str) -> 
     return Need(name, passages / (rate * devices) / 3600, "hours", shown)
 
 
-def _embedded(passages: int, dimension: int) -> tuple[Need, ...]:
-    codes = dimension / 8 + CODES.value
-    disk = TEXT.value + POSTINGS.value + 2 * dimension + codes
+def _embedded(passages: int, dimension: int, text: float) -> tuple[Need, ...]:
+    approximate = passages > EXACT_UP_TO
+    lists = lists_for(passages)
+    codes = passages * (dimension / 4 + CODES.value) + lists * LIST.value * dimension if approximate else 0.0
+    disk = text + POSTINGS.value + 2 * dimension
+    held = f"{passages:,} x 4 x {dimension} bytes of vectors"
+    if approximate:
+        each, every = f"({dimension} / 4 + {CODES.value:g})", f"{LIST.value:g} x {dimension}"
+        held = f"({passages:,} x {each} + {lists:,} lists x {every}) bytes"
     return (
-        Need(
-            "memory",
-            passages * codes / GB + PROCESS.value,
-            "GB",
-            f"{passages:,} x ({dimension} / 8 + {CODES.value:g}) bytes of codes + {PROCESS.value} GB",
-        ),
+        Need("memory", (codes or passages * 4 * dimension) / GB + PROCESS.value, "GB", f"{held} + {PROCESS.value} GB"),
         Need(
             "disk",
-            passages * disk / GB,
+            (passages * disk + codes) / GB,
             "GB",
-            f"{passages:,} x (text {TEXT.value:g} + BM25 {POSTINGS.value:g} + vectors 2 x {dimension} "
-            f"+ codes {codes:g}) bytes",
+            f"{passages:,} x (text {text:,.0f} + BM25 {POSTINGS.value:g} + vectors 2 x {dimension}) bytes"
+            + (f" + codes {codes / GB:,.2f} GB" if approximate else ""),
         ),
     )
 
@@ -186,7 +218,7 @@ def _milvus(passages: int, dimension: int, machines: Machines) -> tuple[Need, ..
 
 def figures() -> list[Figure]:
     """All figures a plan is computed from."""
-    return [TEXT, POSTINGS, CODES, PROCESS, READING, ENCODING, GPU, MILVUS_ROW, MILVUS_LINKS]
+    return [TEXT, BESIDE, POSTINGS, CODES, LIST, CLUSTERING, PROCESS, READING, ENCODING, GPU, MILVUS_ROW, MILVUS_LINKS]
 
 
 def number_of(text: str) -> int:

@@ -126,7 +126,11 @@ class Work:
     def job(self, settings: Settings, files: Sequence[SourceFile]) -> str:
         """A digest of all that the vectors depend on."""
         sizes = [(file.id, file.path.stat().st_size) for file in files]
-        kept = {name: value for name, value in asdict(settings).items() if name not in ("model", "hangul", "dense")}
+        kept = {
+            name: value
+            for name, value in asdict(settings).items()
+            if name not in ("model", "hangul", "dense", "recall")
+        }
         told = json_bytes([kept, self.options.form, self.of, sizes])
         return hashlib.sha256(told).hexdigest()[:32]
 

@@ -22,6 +22,7 @@ from mundap.index.ingest import Ingest, Report, Watcher, splitter
 from mundap.index.manifest import Manifest, Settings
 from mundap.index.model import open_encoder
 from mundap.index.modes import DEFAULT_BM25, checked_bm25
+from mundap.index.tuning import check_recall
 from mundap.index.verify import damaged_passages
 from mundap.index.writer import Writer
 from mundap.models import folder as models
@@ -52,6 +53,8 @@ class Options:
         dense: `auto`, `exact`, `ivf` or `hnsw`.
         k1: Of BM25: how much a repeated term still counts.
         b: Of BM25: how much long passages are discounted.
+        recall: Share of the best 100 passages that an approximate index is tuned to find; 0 for the table of sizes. It
+            can be changed in an index that is there.
         form: Read all files as this format instead of telling it from each.
         ignore: Patterns of files to leave out.
         follow_links: Follow symbolic links that lead out of the given folders.
@@ -66,6 +69,7 @@ class Options:
     dense: str | None = None
     k1: float | None = None
     b: float | None = None
+    recall: float | None = None
     form: str | None = None
     ignore: tuple[str, ...] = ()
     follow_links: bool = False
@@ -194,17 +198,20 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
         check_language(options.language)
     dense.kind_for(options.dense or "auto", 0)
     checked_bm25(options.k1, options.b, DEFAULT_BM25)
+    if options.recall:
+        check_recall(options.recall)
     given = {
         name: value
         for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b")
         if (value := getattr(options, name)) is not None
     }
+    tuned = {} if options.recall is None else {"recall": round(1000 * options.recall)}
     if existing is None or fresh:
         kept = existing or Settings(sentences=True, **DEFAULT_BM25._asdict())
         model = options.model
         if model is None:
             model = (existing.model or "none") if existing else default_model(paths, out, options)
-        made = replace(kept, hangul=best_hangul(), **given, **model_settings(model))
+        made = replace(kept, hangul=best_hangul(), **given, **tuned, **model_settings(model))
         splitter(made)  # raises on nonsense
         return made
     if options.model is not None:
@@ -219,7 +226,7 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
                 old=_shown(getattr(existing, name)),
                 new=_shown(value),
             )
-    return existing
+    return replace(existing, **tuned)
 
 
 def _shown(value: Any) -> Any:
@@ -346,4 +353,7 @@ def _finish(report: Report, writer: Writer, started: float) -> Report:
     report.documents = writer.corpus.documents
     report.passages = len(writer.corpus)
     report.seconds = time.monotonic() - started
+    found, wanted = writer.manifest.dense, writer.manifest.settings.recall
+    if found and found.probes and found.recall < wanted:
+        report.note = f"recall {found.recall / 1000:g} was found on a sample, and {wanted / 1000:g} was wanted"
     return report

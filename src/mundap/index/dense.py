@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -18,19 +19,16 @@ from mundap.errors import IndexDamaged, UsageError
 from mundap.index.corpus import Corpus
 from mundap.index.lexical import Ranking
 from mundap.index.manifest import DenseEntry, FileEntry
+from mundap.index.sizes import EXACT_UP_TO, TRAINED_ON, Effort, codes_for, effort_for, lists_for
+from mundap.index.tuning import Tuned, tune
 from mundap.machine import cores, one_blas_thread
 
 KINDS = ("auto", "exact", "ivf", "hnsw")
 
-EXACT_UP_TO = 100_000
-"""Up to here a scan takes under 7 ms on one core and misses nothing, where IVF would miss one hit in twenty."""
-
 _FEWEST = 256  # too few to train anything on
 _BLOCK = 8192
-_REFINE = 8  # candidates fetched for each one wanted: the codes have one bit a dimension
-_LARGE_K = 500  # beyond this half the refinement does: the tail of a long list decides nothing
-_PROBED = 0.25  # of the lists; real embeddings need more than synthetic ones, see benchmarks/dense.py
-_LEAST_PROBES = 32
+_AT_ONCE = 1 << 25  # bytes of candidates' vectors that are re-ranked together
+_HNSW = Effort(0, 8)
 
 
 def kind_for(wanted: str, passages: int) -> str:
@@ -51,10 +49,12 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
     dimension = corpus.segments[0].dimension
     total = len(corpus)
     if kind == "ivf":
-        lists = int(min(4 * math.sqrt(total), 65536))
-        index: Any = faiss.index_factory(dimension, f"IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
-        sample = _sample(corpus, min(total, 64 * lists))
-        index.cp.max_points_per_centroid = 64
+        lists = lists_for(total)
+        index: Any = faiss.index_factory(dimension, f"IVF{lists},{codes_for(dimension)}", faiss.METRIC_INNER_PRODUCT)
+        sample = _sample(corpus, min(total, TRAINED_ON * lists))
+        index.cp.max_points_per_centroid = TRAINED_ON
+        for clustering in (index.cp, *([index.pq.cp] if hasattr(index, "pq") else [])):
+            clustering.min_points_per_centroid = 1  # or a small corpus is warned of once for every part of a code
         index.train(sample)
     else:
         index = faiss.index_factory(dimension, "IDMap,HNSW32,SQ8", faiss.METRIC_INNER_PRODUCT)
@@ -70,6 +70,13 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
         faiss.write_index(index, str(path))
     except RuntimeError as error:
         raise OSError(errno.EIO, f"could not write {path.name}") from error
+
+
+def _ivf(index: Any) -> Any:
+    """The lists of an index, which may stand behind a rotation."""
+    import faiss
+
+    return faiss.extract_index_ivf(index)
 
 
 def _hnsw(index: Any) -> Any:
@@ -106,6 +113,7 @@ class Dense:
         # Held open and read when first needed: a commit may remove the file, and this snapshot goes on.
         self._file = _open_checked(root, entry.file) if entry else None
         self._ann: Any = None
+        self._effort = _HNSW
         self._scanned: list[tuple[np.ndarray, np.ndarray]] | None = None
 
     def search(self, vectors: np.ndarray, k: int) -> list[Ranking]:
@@ -164,17 +172,73 @@ class Dense:
 
     def _approximate(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         index = self._open()
-        fetch = min(k * (_REFINE if k <= _LARGE_K else _REFINE // 2), index.ntotal)
-        while True:
-            _, found = index.search(np.ascontiguousarray(vectors, np.float32), fetch)
-            rankings = []
-            for vector, row in zip(vectors, found, strict=True):
-                numbers = row[row >= 0].astype(np.uint64)
-                numbers = numbers[self._corpus.alive(numbers)]
-                rankings.append(_merge(k, _empty(), (numbers, self.scores(vector, numbers))))
-            if fetch >= index.ntotal or all(len(numbers) >= k for numbers, _ in rankings):
-                return rankings
-            fetch = min(fetch * 4, index.ntotal)
+        fetch = min(self._effort.fetch(k), index.ntotal)
+        ivf = _ivf(index) if self._effort.probes else None
+        try:
+            while True:
+                rankings = self._refined(vectors, k, fetch)
+                everywhere = ivf is None or ivf.nprobe >= ivf.nlist
+                if all(len(numbers) >= k for numbers, _ in rankings) or (everywhere and fetch >= index.ntotal):
+                    return rankings
+                fetch = min(fetch * 4, index.ntotal)
+                if ivf is not None:
+                    # Another thread that searches meanwhile looks into more lists than it must, which does no harm.
+                    ivf.nprobe = min(ivf.nprobe * 4, ivf.nlist)
+        finally:
+            if ivf is not None:
+                ivf.nprobe = self._effort.probes
+
+    def _refined(self, vectors: np.ndarray, k: int, fetch: int) -> list[Ranking]:
+        found = self.candidates(vectors, fetch)
+        # In groups: finding the segments of all candidates at once is far quicker than question by question.
+        group = max(1, _AT_ONCE // (4 * fetch * vectors.shape[1]))
+        rankings: list[Ranking] = []
+        for start in range(0, len(vectors), group):
+            rankings += self._rerank(vectors[start : start + group], found[start : start + group], k)
+        return rankings
+
+    def candidates(self, vectors: np.ndarray, fetch: int) -> np.ndarray:
+        """What the approximate index proposes for each question, best first; -1 where there is no more."""
+        return np.asarray(self._open().search(np.ascontiguousarray(vectors, np.float32), fetch)[1])
+
+    def _rerank(self, vectors: np.ndarray, found: np.ndarray, k: int) -> list[Ranking]:
+        owners, places = np.nonzero(found >= 0)
+        numbers = found[owners, places].astype(np.uint64)
+        living = self._corpus.alive(numbers)
+        if not living.all():
+            owners, numbers = owners[living], numbers[living]
+        stored = self._corpus.vectors(numbers)
+        bounds = np.searchsorted(owners, np.arange(len(vectors) + 1)).tolist()
+        # einsum, as BLAS would start threads of its own beside those of FAISS for a product as small as this.
+        return [
+            _merge(k, _empty(), (numbers[left:right], np.einsum("ij,j->i", stored[left:right], vector)))
+            for vector, (left, right) in zip(vectors, pairwise(bounds), strict=True)
+        ]
+
+    @property
+    def effort(self) -> Effort:
+        """How much of the approximate index is searched."""
+        self._open()
+        return self._effort
+
+    @property
+    def lists(self) -> int:
+        """How many lists it has."""
+        return int(_ivf(self._open()).nlist)
+
+    def tune(self, vectors: np.ndarray, k: int, wanted: float) -> Tuned:
+        """The cheapest effort that finds the wanted share of what exact search finds for these questions."""
+        index = self._open()
+        exact = [numbers for numbers, _ in Dense(Path(), self._corpus, None).search(vectors, k)]
+
+        def search(probes: int, fetch: int) -> np.ndarray:
+            _ivf(index).nprobe = probes
+            return self.candidates(vectors, fetch)
+
+        tuned = tune(search, exact, wanted, _ivf(index).nlist, len(self._corpus))
+        self._effort = tuned.effort
+        _ivf(index).nprobe = tuned.effort.probes
+        return tuned
 
     def _open(self) -> Any:
         if self._ann is None:
@@ -186,8 +250,15 @@ class Dense:
             except RuntimeError as error:
                 name = self._file.name
                 raise IndexDamaged(f"{name} cannot be read. Run `mundap compact` to make it again.") from error
-            if self._entry.kind == "ivf":  # type: ignore[union-attr]
-                self._ann.nprobe = max(_LEAST_PROBES, int(self._ann.nlist * _PROBED))
+            entry = self._entry
+            assert entry is not None
+            if entry.kind == "ivf":
+                lists = _ivf(self._ann).nlist
+                tuned = Effort(min(entry.probes, lists), entry.candidates)
+                # Of vectors with an odd number of dimensions, and in an index of an earlier version.
+                one_bit = isinstance(self._ann, faiss.IndexIVFRaBitQFastScan)
+                self._effort = tuned if all(tuned) else effort_for(entry.passages, lists, one_bit)
+                _ivf(self._ann).nprobe = self._effort.probes
             else:
                 _hnsw(self._ann).efSearch = 200
             one_blas_thread()

@@ -48,12 +48,19 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class DenseEntry:
-    """The approximate dense index: it covers the passages numbered below `until`; newer ones are scanned."""
+    """The approximate dense index: it covers the passages numbered below `until`; newer ones are scanned.
+
+    Where it was tuned for a recall, `probes` and `candidates` are how much of it is searched, and `recall` is what that
+    found of a sample, in thousandths; else they are 0, and the table of `sizes.py` says it.
+    """
 
     file: FileEntry
     kind: str
     until: int
     passages: int
+    probes: int = 0
+    candidates: int = 0
+    recall: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ class Settings:
         dense: `auto`, `exact`, `ivf` or `hnsw`.
         k1: Of BM25, as searches use it that ask for no other. An index from before it was noted has tantivy's.
         b: Likewise.
+        recall: What an approximate index is tuned for, in thousandths; 0 for the table of `sizes.py`.
     """
 
     words: int = 100
@@ -96,6 +104,7 @@ class Settings:
     fingerprint: str = ""
     dimension: int = 0
     dense: str = "auto"
+    recall: int = 0
     k1: float = TANTIVY.k1
     b: float = TANTIVY.b
 

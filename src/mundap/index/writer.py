@@ -19,16 +19,18 @@ from filelock import FileLock, Timeout
 from mundap.disk import checksum, disk_errors, sync_file, sync_folder, write_atomic
 from mundap.encoder.runtime import Encoder
 from mundap.errors import IndexDamaged, IndexLocked, IndexMissing
-from mundap.index import dense
+from mundap.index import dense, tuning
 from mundap.index.analyzer import Analyzer
 from mundap.index.corpus import Corpus
 from mundap.index.housekeeping import refuse_foreign, sweep
 from mundap.index.lexical import LexicalWriter
 from mundap.index.lexical import count as lexical_count
 from mundap.index.manifest import COMMITTED, IN_PROGRESS, DenseEntry, FileEntry, LexicalEntry, Manifest, Settings
+from mundap.index.model import open_encoder
 from mundap.index.modes import TANTIVY
 from mundap.index.segment import Segment, SourceState, key_hash
 from mundap.index.segment_writer import SegmentWriter
+from mundap.index.sizes import EXACT_UP_TO
 from mundap.machine import cores
 from mundap.records import Document
 from mundap.version import __version__
@@ -106,6 +108,8 @@ class Writer:
         self._waiting: list[tuple[str, str]] = []  # passages of the segment that have no vector yet
         self._checkpointed = time.monotonic()
         self._changed = self.resumed or self.fresh
+        if self.committed and self.committed.settings.recall != self.manifest.settings.recall:
+            self._changed = True
         self._lexical: LexicalWriter | None = None
         if self.committed and self.manifest.lexical == self.committed.lexical and not self._repair:
             self._check_lexical(self.committed.lexical.folder)
@@ -124,7 +128,9 @@ class Writer:
                     return unfinished, True
         (self.root / IN_PROGRESS).unlink(missing_ok=True)
         if old and not self.fresh:
-            return old.with_changes(job=job), False
+            # Of an index that is there only the recall may be another now: it is tuned again at the commit.
+            recall = (settings or old.settings).recall
+            return old.with_changes(job=job, settings=replace(old.settings, recall=recall)), False
         if settings is None:
             raise IndexMissing("no index in {path}", path=self.root)
         new = Manifest(settings, self._new_lexical(), job=job)
@@ -388,13 +394,27 @@ class Writer:
             return
         if entry and entry.kind == kind:
             gap = sum(int((segment.numbers() >= entry.until).sum()) for segment in self.corpus.segments)
-            if gap <= max(dense.EXACT_UP_TO // 2, entry.passages // 10) and len(self.corpus) > entry.passages // 2:
+            if gap <= max(EXACT_UP_TO // 2, entry.passages // 10) and len(self.corpus) > entry.passages // 2:
+                if self.committed is None or self.committed.settings.recall != settings.recall:
+                    self.manifest = self.manifest.with_changes(dense=self._tuned(entry))
                 return
         path = self.root / f"dense-{self._next_generation:06d}.faiss"
         dense.build(self.corpus, kind, path)
         sync_file(path)
         made = DenseEntry(self._entry(path), kind, self.manifest.next_number, len(self.corpus))
-        self.manifest = self.manifest.with_changes(dense=made)
+        self.manifest = self.manifest.with_changes(dense=self._tuned(made))
+
+    def _tuned(self, entry: DenseEntry) -> DenseEntry:
+        """How much of the approximate index is to be searched for the recall that was asked for, if one was."""
+        settings = self.manifest.settings
+        if not settings.recall or entry.kind != "ivf":
+            return replace(entry, probes=0, candidates=0, recall=0)
+        encoder = self.encoder if isinstance(self.encoder, Encoder) else open_encoder(settings)
+        assert encoder is not None
+        search = dense.Dense(self.root, self.corpus, entry)
+        questions = tuning.sample_questions(self.corpus, encoder)
+        effort, recall = search.tune(questions, tuning.K, settings.recall / 1000)
+        return replace(entry, probes=effort.probes, candidates=effort.candidates, recall=int(1000 * recall))
 
     # ---------------------------------------------------------------- housekeeping
 

@@ -1,0 +1,1 @@
+"""Measuring how the product grows: `mundap bench`."""

@@ -1,0 +1,167 @@
+"""The parts of a measurement that need a process of their own, so that its memory and its threads are known.
+
+    python -m mundap.bench.work build|exact|search FOLDER
+
+Each prints its figures as JSON. FOLDER is one size of `mundap bench scale`.
+"""
+
+import json
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mundap.bench.vectors import Bank
+from mundap.disk import checksum
+from mundap.index import dense
+from mundap.index.corpus import Corpus
+from mundap.index.manifest import DenseEntry, FileEntry, LexicalEntry, Manifest, SegmentEntry, Settings
+from mundap.index.tuning import QUESTIONS, K
+
+CODES, EXACT = "dense.faiss", "exact.npy"
+_BATCH = 64  # as `Index.search` makes them
+_LEAST_SECONDS = 3.0
+_SMALL = 1 << 16  # bytes of a file from which on opening does not look at its checksum
+
+
+def corpus_of(folder: Path, dimension: int) -> Corpus:
+    """The made vectors as an index has them: segments, memory-mapped."""
+    entries: list[SegmentEntry] = []
+    first = 0
+    for path in sorted((folder / "segments").glob("*/vectors.bin")):
+        size = path.stat().st_size
+        digest = checksum(path) if size <= _SMALL else ""
+        rows = size // (2 * dimension)
+        file = FileEntry(path.relative_to(folder).as_posix(), size, digest)
+        entries.append(SegmentEntry(path.parent.name, first, first + rows - 1, rows, rows, (file,)))
+        first += rows
+    manifest = Manifest(
+        Settings(dimension=dimension), LexicalEntry("lexical-000000"), next_number=first, segments=tuple(entries)
+    )
+    return Corpus(folder, manifest)
+
+
+def _opened(folder: Path) -> tuple[Bank, Corpus]:
+    bank = Bank.load(folder.parent / "bank.npz")
+    return bank, corpus_of(folder, bank.vectors.shape[1])
+
+
+def build(folder: Path) -> dict[str, Any]:
+    """Train and fill the approximate index."""
+    _, corpus = _opened(folder)
+    with _Memory() as memory:
+        wall, cpu = time.perf_counter(), time.process_time()
+        temporary = folder / f"{CODES}.tmp"
+        dense.build(corpus, "ivf", temporary)
+        temporary.replace(folder / CODES)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {
+        "build_seconds": round(wall, 1),
+        "build_cpu_seconds": round(cpu, 1),
+        "build_memory_mb": memory.most,
+        "bytes_a_vector": round((folder / CODES).stat().st_size / len(corpus), 1),
+    }
+
+
+def exact(folder: Path) -> dict[str, Any]:
+    """What exact search finds for the questions that recall is measured on."""
+    bank, corpus = _opened(folder)
+    questions = bank.questions[:QUESTIONS]
+    started = time.process_time()
+    found = [numbers for numbers, _ in dense.Dense(folder, corpus, None).search(questions, K)]
+    seconds = time.process_time() - started
+    with (folder / f"{EXACT}.tmp").open("wb") as file:
+        np.save(file, np.array(found, np.int64))
+    (folder / f"{EXACT}.tmp").replace(folder / EXACT)
+    return {"exact_cpu_ms": round(1000 * seconds / len(questions), 1)}
+
+
+def search(folder: Path) -> dict[str, Any]:
+    """Recall, and questions a second in batches and one at a time, as a search in an index does it."""
+    bank, corpus = _opened(folder)
+    path = folder / CODES
+    entry = DenseEntry(FileEntry(CODES, path.stat().st_size, ""), "ivf", len(corpus), len(corpus))
+    index = dense.Dense(folder, corpus, entry)
+    truth = np.load(folder / EXACT, allow_pickle=False)
+    found = index.search(bank.questions[: len(truth)], K)  # which warms up too
+    recalls = [np.isin(want, have).mean() for (have, _), want in zip(found, truth, strict=True)]
+    questions = bank.questions
+    together = _timed(lambda at: index.search(questions[at : at + _BATCH], K), len(questions), _BATCH)
+    alone = _timed(lambda at: index.search(questions[at : at + 1], K), len(questions), 1)
+    effort = index.effort
+    return {
+        "lists": index.lists,
+        "probes": effort.probes,
+        "candidates": effort.candidates,
+        "recall": round(float(np.mean(recalls)), 4),
+        "recall_error": round(1.96 * float(np.std(recalls)) / len(recalls) ** 0.5, 4),
+        "batch_questions_a_second": round(_BATCH / float(np.mean(together.wall)), 1),
+        "batch_cpu_ms": round(1000 * together.cpu / _BATCH, 3),
+        "one_questions_a_second": round(1 / float(np.mean(alone.wall)), 1),
+        "one_median_ms": round(1000 * float(np.median(alone.wall)), 2),
+        "one_p95_ms": round(1000 * float(np.quantile(alone.wall, 0.95)), 2),
+        "one_cpu_ms": round(1000 * alone.cpu, 3),
+        "memory_mb": anonymous_mb(),
+    }
+
+
+class _Times:
+    """Seconds of each call, and mean CPU seconds."""
+
+    def __init__(self, wall: list[float], cpu: float) -> None:
+        self.wall, self.cpu = wall, cpu
+
+
+def _timed(call: Callable[[int], object], questions: int, step: int) -> _Times:
+    """Call it for question after question, all of them or as many as fit in a few seconds."""
+    wall: list[float] = []
+    cpu = time.process_time()
+    until = time.perf_counter() + _LEAST_SECONDS
+    for at in range(0, max(questions - step, 0) + 1, step):
+        started = time.perf_counter()
+        call(at)
+        wall.append(time.perf_counter() - started)
+        if time.perf_counter() > until:
+            break
+    return _Times(wall, (time.process_time() - cpu) / len(wall))
+
+
+def anonymous_mb() -> int:
+    """Memory of this process that is no file, so cannot be dropped; where that is not told, the peak of all memory."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) // 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+class _Memory:
+    """The most anonymous memory while something runs, looked at a few times a second."""
+
+    def __enter__(self) -> "_Memory":
+        self.most = anonymous_mb()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def _look(self) -> None:
+        while not self._done.wait(0.1):
+            self.most = max(self.most, anonymous_mb())
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self.most = max(self.most, anonymous_mb())
+
+
+if __name__ == "__main__":
+    step = {"build": build, "exact": exact, "search": search}[sys.argv[1]]
+    sys.stdout.write(json.dumps(step(Path(sys.argv[2]))) + "\n")
