@@ -205,7 +205,9 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
         for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b")
         if (value := getattr(options, name)) is not None
     }
-    tuned = {} if options.recall is None else {"recall": round(1000 * options.recall)}
+    tuned: dict[str, Any] = {}
+    if options.recall is not None:
+        tuned["recall"] = round(1000 * options.recall)
     if existing is None or fresh:
         kept = existing or Settings(sentences=True, **DEFAULT_BM25._asdict())
         model = options.model
