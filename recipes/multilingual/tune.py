@@ -2,11 +2,11 @@
 
     python recipes/multilingual/tune.py PREPARED -o OUT
 
-PREPARED is what recipes/reader/prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 700 Japanese and 700
-Chinese ones, up to 260 of each other language, and TyDi's English dev), `confidence.jsonl` (held back, to fit the confidence on: some
-170 questions of each group of languages), `check-GROUP.jsonl` (some 80 more of each group, of other articles, to check
-it), `korean.jsonl` (all Korean questions that are held back) and `NAME.jsonl` of each language (up to 150, for the
-table by language).
+PREPARED is what recipes/reader/prepare.py wrote. OUT gets `pool.jsonl` (all Korean passages, up to 700 Japanese and
+700 Chinese ones, up to 260 of each other language, and TyDi's English dev), `confidence.jsonl` (held back, to fit the
+confidence on: some 170 questions of each group of languages), `check-GROUP.jsonl` (some 80 more of each group, of
+other articles, to check it), `korean.jsonl` (all Korean questions that are held back) and `NAME.jsonl` of each
+language (up to 150, for the table by language).
 """
 
 import argparse
