@@ -62,7 +62,8 @@ def preloaded(work: Path) -> None:
     library = work / "killer.so"
     source = Path(__file__).with_name("killer.c")
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
-    environment = {**os.environ, "LD_PRELOAD": str(library), LIBRARY: str(library)}
+    # OpenBLAS starts its threads when it is imported, and a process with threads must not fork.
+    environment = {**os.environ, "LD_PRELOAD": str(library), LIBRARY: str(library), "OPENBLAS_NUM_THREADS": "1"}
     os.execve(sys.executable, [sys.executable, "-m", "tests.attack.run", *sys.argv[1:]], environment)
 
 
