@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from mundap.disk import checksum
-from mundap.models.folder import EncoderConfig, ReaderConfig
+from mundap.index.manifest import COMMITTED
+from mundap.models.folder import DEFAULT, EncoderConfig, ReaderConfig
 
 os.environ["LANGUAGE"] = "en"  # what the program says is compared with English, whoever runs the tests
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
@@ -139,7 +141,24 @@ def corpus(tmp_path):
 
 @pytest.fixture(scope="session")
 def example_index(tmp_path_factory):
-    """The example encyclopaedia, indexed with the shipped model once for all tests."""
+    """The example encyclopaedia with the model that is chosen for it: the multilingual one, if it is installed."""
+    return _encyclopedia(tmp_path_factory, "examples", None)
+
+
+@pytest.fixture(scope="session")
+def english_example_index(tmp_path_factory):
+    """The example encyclopaedia with the retriever that comes with the package."""
+    return _encyclopedia(tmp_path_factory, "examples-english", DEFAULT)
+
+
+def _encyclopedia(tmp_path_factory, name: str, model: str | None):
+    """An index that is made once for all tests, also where pytest-xdist runs them in several processes."""
     from mundap import Index
 
-    return Index.build([EXAMPLES / "encyclopedia"], tmp_path_factory.mktemp("examples") / "index")
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # of all workers
+    with FileLock(base / f"{name}.lock"):
+        if not (base / name / COMMITTED).exists():
+            Index.build([EXAMPLES / "encyclopedia"], base / name, model=model)
+    return Index(base / name)

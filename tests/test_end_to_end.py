@@ -5,7 +5,6 @@ from collections import defaultdict
 
 import pytest
 
-from mundap import Index
 from mundap.models import folder
 from tests.conftest import EXAMPLES
 
@@ -27,10 +26,9 @@ def measured(index):
 
 
 @pytest.fixture(scope="module")
-def accuracy(tmp_path_factory):
+def accuracy(english_example_index):
     """With the retriever that comes with the package, also where the multilingual one is installed."""
-    out = tmp_path_factory.mktemp("english") / "index"
-    return measured(Index.build([EXAMPLES / "encyclopedia"], out, model=folder.DEFAULT))
+    return measured(english_example_index)
 
 
 def test_hybrid_beats_both_of_its_parts(accuracy):

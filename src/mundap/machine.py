@@ -48,5 +48,5 @@ def end_with_parent() -> None:
     import signal
 
     parent_death_signal = 1
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # Windows has no library without a name
         ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)

@@ -1,21 +1,22 @@
-"""Kill -9 at every change of a file, of every change of an index: nothing is lost, doubled or stuck."""
+"""Kill -9 at every change of a file and at random moments, of every change of an index: nothing is lost, doubled or stuck."""
 
 import random
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 from mundap.index.verify import verify
-from tests.attack.children import Totals, arm, child, counted
+from tests.attack.children import TOO_LONG, Totals, arm, child, counted
 from tests.attack.product import copied, same, state, verbs
 
 
-def attack(work: Path, most: int | None, chance: random.Random) -> dict[str, Totals]:
-    """Kill each verb at every moment, or at so many of them, evenly spread."""
-    return {f"kill {verb}": _verb(work, verb, most, chance) for verb in verbs(work)}
+def attack(work: Path, most: int | None, chance: random.Random, at_random: int) -> dict[str, Totals]:
+    """Kill each verb at every change, or at so many of them, evenly spread, and at so many random moments."""
+    return {f"kill {verb}": _verb(work, verb, most, chance, at_random) for verb in verbs(work)}
 
 
-def _verb(work: Path, verb: str, most: int | None, chance: random.Random) -> Totals:
+def _verb(work: Path, verb: str, most: int | None, chance: random.Random, at_random: int) -> Totals:
     totals = Totals()
     base = work / ("nothing" if verb == "index" else "base")
     out = work / "attacked"
@@ -26,31 +27,42 @@ def _verb(work: Path, verb: str, most: int | None, chance: random.Random) -> Tot
         return counted()
 
     _, before = child(lambda: state(copied(base, out)))
-    code, moments = child(lambda: whole(0))
+    began = time.monotonic()
+    code, changes = child(lambda: whole(0))
+    took = time.monotonic() - began
     if code:
-        totals.judge("stuck", f"{verb} fails without a kill: {moments}")
+        totals.judge("stuck", f"{verb} fails without a kill: {changes}")
         return totals
     _, after = child(lambda: state(out))
-    for at in _moments(moments, most, chance):
+    for at in moments(changes, most, chance):
         copied(base, out)
         code, said = child(lambda at=at: whole(at))
         if code == -signal.SIGKILL:
-            totals.judge(*_verdict(out, verb, at, before, after, work))
+            totals.judge(*_verdict(out, verb, f"{verb} killed at {at}", before, after, work))
         elif code or at == 1:  # the last moments are sometimes not reached: threads share their writes differently
             totals.judge("stuck", f"{verb} at {at}: {code} {said}")
+    for _ in range(at_random):
+        copied(base, out)
+        delay = chance.uniform(0.0, took)
+        code, said = child(lambda: whole(0), delay)
+        if code == TOO_LONG:
+            where = f"{verb} killed after {delay:.3f} s"
+            totals.judge(*_verdict(out, verb, where, before, after, work))
+        elif code:  # it may be done sooner than the last time
+            totals.judge("stuck", f"{verb}: {code} {said}")
     return totals
 
 
-def _moments(moments: int, most: int | None, chance: random.Random) -> list[int]:
-    if most is None or moments <= most:
-        return list(range(1, moments + 1))
-    step = moments / most
-    return sorted({int(step * n + chance.random() * step) + 1 for n in range(most)} | {moments})
+def moments(changes: int, most: int | None, chance: random.Random) -> list[int]:
+    """At which of so many changes to kill: at each, or at so many of them, evenly spread, and at the last."""
+    if most is None or changes <= most:
+        return list(range(1, changes + 1))
+    step = changes / most
+    return sorted({int(step * n + chance.random() * step) + 1 for n in range(most)} | {changes})
 
 
-def _verdict(out: Path, verb: str, at: int, before: Any, after: Any, work: Path) -> tuple[str, str]:
+def _verdict(out: Path, verb: str, where: str, before: Any, after: Any, work: Path) -> tuple[str, str]:
     """What a kill left behind, and whether the same command goes on."""
-    where = f"{verb} killed at {at}"
     code, now = child(lambda: state(out))
     if code:
         return "lost", f"{where}: cannot be opened: {now}"

@@ -34,7 +34,7 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--short", action="store_true", help="a sample that takes under two minutes")
     words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--only", default="", help="kills, damage, limits, beside, hostile, requests or soak")
+    words.add_argument("--only", default="", help="kills, training, damage, limits, beside, hostile, requests or soak")
     words.add_argument("--most", type=int, default=None, help="moments of each kind to kill at; all if not given")
     words.add_argument("--seconds", type=int, default=None, help="give up after so long; 900 if short, else 3600")
     given = words.parse_args()
@@ -90,7 +90,7 @@ def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) ->
     import mundap.index.build
     import mundap.pipeline.index  # noqa: F401  once, for all the children: it starts no thread
     from mundap.text.language import likely
-    from tests.attack import beside, damage, hostile, kills, limits, requests, soak
+    from tests.attack import beside, damage, hostile, kills, limits, requests, soak, training
     from tests.attack.product import prepared
 
     likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
@@ -100,8 +100,10 @@ def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) ->
     if code:
         raise SystemExit(f"the index to attack cannot be made: {said}")
     most = given.most or (3 if given.short else None)
+    at_random = 1 if given.short else 10
     families: dict[str, Callable[[random.Random], dict[str, Totals]]] = {
-        "kills": lambda chance: kills.attack(work, most, chance),
+        "kills": lambda chance: kills.attack(work, most, chance, at_random),
+        "training": lambda chance: training.attack(work, most, chance, at_random),
         "damage": lambda chance: damage.attack(work, chance, 0.35 if given.short else 1.0),
         "limits": lambda chance: limits.attack(work, given.short),
         "beside": lambda chance: beside.attack(work, 8 if given.short else 50),

@@ -17,6 +17,7 @@ from mundap.errors import MundapError
 from mundap.index.manifest import Manifest, _digest
 from mundap.models.folder import EncoderConfig, ReaderConfig
 from mundap.records import Document, Skipped
+from tests.attack import fuzz
 
 TRIES = int(os.environ.get("MUNDAP_FUZZ", "30"))
 FUZZ = settings(
@@ -149,6 +150,17 @@ def test_there_is_a_seed_of_every_format_that_programs_write():
 
     forms = {detect(SourceFile(path, path.name, path.name)) for path in SEEDS}
     assert {"docx", "pptx", "xlsx", "opendocument", "epub", "rtf", "email", "mbox", "notebook", "latex"} <= forms
+
+
+@pytest.mark.parametrize("name", sorted(fuzz.PARSERS))
+def test_the_seeds_of_atheris_and_what_it_found(name, tmp_path):
+    """`make fuzz` begins with these; what broke a parser once breaks it no more."""
+    found = fuzz.cases(name)
+    assert found or name in ("pdf", "unknown")
+    for number, path in enumerate(found):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        fuzz.parse(name, path.read_bytes(), folder)
 
 
 @given(text=st.lists(PIECES.map(lambda piece: piece.decode("utf-8", "replace")) | st.text(max_size=12), max_size=40))

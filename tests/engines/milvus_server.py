@@ -6,6 +6,7 @@ The server listens on all interfaces whatever it is told, so it is started where
 That takes root and `unshare`; where these are missing the reason is printed and nothing is run.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -32,6 +33,8 @@ def main() -> int:
     if not os.environ.get(INSIDE):
         return subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"}).returncode
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the server ends with us
+    # The background job of a shell ignores SIGINT, and so would the server, which is stopped by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     raise_loopback()
     folder = tempfile.mkdtemp(prefix="mundap-milvus-")
     os.symlink(unpacked(), os.path.join(folder, "bin"))
@@ -107,8 +110,16 @@ def stop(process: subprocess.Popen, folder: str) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and subprocess.run(["pgrep", "-f", folder], capture_output=True).returncode == 0:
+    while (left := processes_in(folder)) and time.monotonic() < deadline:
         time.sleep(0.5)
+    for process_id in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process_id, signal.SIGKILL)
+
+
+def processes_in(folder: str) -> list[int]:
+    found = subprocess.run(["pgrep", "-f", folder], capture_output=True, text=True)
+    return [int(line) for line in found.stdout.split()]
 
 
 if __name__ == "__main__":

@@ -31,6 +31,36 @@ def test_from_files_to_hits_and_back(corpus, tmp_path, tiny_model):
         assert refused.returncode == 2 and "works on an index in a folder, not on an engine" in refused.stderr
 
 
+def rounded(value):
+    """JSON whose numbers can be compared: a score may differ in its last digits with what is computed beside it."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def test_served_as_on_the_command_line(corpus, tmp_path, tiny_model, tiny_reader):
+    """milvus-lite is open in one process at a time: first the commands, then the server."""
+    from tests.serving.conftest import Server
+
+    place = f"milvus+lite://{tmp_path}/i.db?collection=books"
+    assert mundap("index", corpus, "-o", place, "--model", tiny_model).returncode == 0
+    asked, searched = "where is the river", "king music"
+    answered = mundap("ask", "-i", place, "--json", "--threshold", 0, "--reader", tiny_reader, asked)
+    found = mundap("search", "-i", place, "--json", "-k", 4, searched)
+    assert (answered.returncode, found.returncode) == (0, 0), answered.stderr + found.stderr
+    server = Server(["-m", "mundap", "serve", "-i", place, "--port", "0", "--reader", str(tiny_reader)])
+    try:
+        over_http = server.ask(asked, threshold=0).json()
+        assert over_http["answers"] and rounded(over_http) == rounded(json.loads(answered.stdout))
+        hits = server.search(searched, k=4).json()
+        assert len(hits["hits"]) == 4 and rounded(hits) == rounded(json.loads(found.stdout))
+        assert [one["name"] for one in server.get("/v1/indexes").json()["indexes"]] == ["books"]
+    finally:
+        server.stop()
+
+
 def test_shards_by_hand(corpus, tmp_path, tiny_model):
     for shard in ("1/2", "2/2"):
         done = mundap("encode", corpus, "--shard", shard, "-o", tmp_path / "v", "--model", tiny_model)

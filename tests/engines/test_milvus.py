@@ -1,5 +1,6 @@
 """What only an engine can get wrong: foreign collections, lost connections, two writers."""
 
+import asyncio
 import json
 import os
 import socket
@@ -126,6 +127,34 @@ def test_an_unfinished_index_says_so(engine_place, corpus, tiny_model):
     engine = connect(engine_place)
     engine.write_notes({SETTINGS: {**engine.settings(), "job": {"verb": "index"}}})
     assert "the same command goes on" in open_index(engine_place).info()["unfinished"]
+
+
+def test_a_served_index_is_there_again_when_its_server_is(engine_place, corpus, tiny_model, monkeypatch):
+    pytest.importorskip("fastapi", reason="needs the extra `serve`")
+    from mundap.serving import indexes
+
+    build.build([corpus], engine_place, Options(model=str(tiny_model)))
+    monkeypatch.setattr(indexes, "_ENGINE_LOOK_SECONDS", -1.0)
+    served = indexes.ServedEngine("books", engine_place)
+
+    async def looked():
+        served.look()
+        await asyncio.wait([served._reopening])
+        await asyncio.sleep(0)
+        return served._failure
+
+    def away(self):
+        raise EngineError("it does not answer")
+
+    async def watch():
+        with monkeypatch.context() as patched:
+            patched.setattr(Milvus, "settings", away)
+            assert "does not answer" in str(await looked())
+            assert "does not answer" in str(await looked())  # it is looked for all the same
+        assert await looked() is None
+        assert len(served.index()) == 10
+
+    asyncio.run(watch())
 
 
 HOLDING = (

@@ -14,6 +14,8 @@ from mundap.errors import EngineError, MundapError
 from mundap.index.build import Options
 from tests.engines.test_vectors import same
 
+if os.environ.get("MUNDAP_TEST_RAY"):
+    pytest.importorskip("ray", reason="pip install 'mundap[ray]'")
 pytestmark = pytest.mark.skipif(
     not os.environ.get("MUNDAP_TEST_RAY"), reason="starts a Ray cluster: `make test-ray` runs it"
 )

@@ -68,7 +68,8 @@ def test_figures_of_ranks_by_their_definition():
     from mundap.experiments.ranking import figures_of, means
 
     found = means(figures_of(np.array([1, 0, 3, 11, 100])))
-    assert found == pytest.approx({"top1": 20, "top5": 40, "top20": 60, "top100": 80, "mrr10": (1 + 1 / 3) / 5})
+    expected = {"top1": 20, "top5": 40, "top20": 60, "top100": 80, "mrr10": (1 + 1 / 3) / 5, "ndcg10": (1 + 1 / 2) / 5}
+    assert found == pytest.approx(expected)
 
 
 def test_the_data_is_cut_and_keeps_test_questions_apart(inputs):
@@ -92,6 +93,7 @@ def test_the_data_is_cut_and_keeps_test_questions_apart(inputs):
     assert all(torch.equal(a, b) for a, b in pairs)
     name = "attention.self.query.weight"
     assert not torch.equal(before.encoder.layer[1].get_parameter(name), after.encoder.layer[1].get_parameter(name))
+    assert Lab(replace(inputs, scale=replace(inputs.scale, time="other words"))).data == data
     with pytest.raises(UsageError, match="Choose another folder"):
         Lab(replace(inputs, scale=replace(inputs.scale, steps=9))).data  # noqa: B018
 
@@ -124,6 +126,7 @@ def test_the_command(inputs, data, monkeypatch):
     listed = CliRunner().invoke(main, ["reproduce", "list"]).output
     assert all(f"{name} " in listed for name in experiments.EXPERIMENTS)
     assert "--scale full: days" in listed
+    assert "cross-batch          ~ 3 min  ~0.7 GB  RocketQA's" in listed
     with pytest.raises(UsageError, match="no experiment 'bert'"):
         CliRunner().invoke(main, ["reproduce", "bert"], catch_exceptions=False)
     with pytest.raises(UsageError, match="--base-model"):
@@ -135,7 +138,14 @@ def test_the_command(inputs, data, monkeypatch):
     given = ["--data", str(data), "--base-model", str(data / "base"), "-o", str(inputs.out), "--scale", "tiny"]
     done = CliRunner().invoke(main, ["reproduce", "cross-batch", *given], catch_exceptions=False)
     assert "Cross-batch negatives beat in-batch ones: " in done.output
-    assert str(inputs.out / "report.html") in done.output
+    assert str(inputs.out / "cross-batch" / "report.html") in done.output
+    # Another experiment with the same arm takes its ranks from there: the model is gone and not trained again.
+    logs = {path.parent.name: path.stat().st_mtime_ns for path in inputs.out.glob("runs/*/log.jsonl")}
+    found = CliRunner().invoke(main, ["reproduce", "negatives", *given, "--json"], catch_exceptions=False)
+    assert json.loads(found.stdout)["experiment"] == "negatives"
+    shared = json.loads((inputs.out / "negatives" / "runs.json").read_text())["gold-in-batch-7-0"]
+    assert (inputs.out / "runs" / shared / "log.jsonl").stat().st_mtime_ns == logs[shared]
+    assert not list(inputs.out.glob("runs/*/model"))
 
 
 def test_full_scale_cuts_nothing_and_says_what_it_takes(inputs):

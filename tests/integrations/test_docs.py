@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from mundap import Index
 from tests.conftest import EXAMPLES
 
 PAGE = (EXAMPLES.parent / "docs" / "assistants.md").read_text("utf-8")
@@ -17,16 +16,11 @@ SOURCE = str(EXAMPLES.parent / "src")
 BLOCKS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
+@pytest.fixture
+def place(tmp_path, monkeypatch, english_example_index):
     """As the page makes it: the same passages come first whatever model packages are installed."""
     assert "mundap index examples/encyclopedia -o my-index --model retriever" in PAGE
-    return Index.build([EXAMPLES / "encyclopedia"], tmp_path_factory.mktemp("page") / "index", model="retriever")
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch, index):
-    (tmp_path / "my-index").symlink_to(index.path)
+    (tmp_path / "my-index").symlink_to(english_example_index.path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -2,12 +2,14 @@
 
 import json
 import math
+import os
+from pathlib import Path
 
 import pytest
 
 from mundap import Encoder, Reader
 from mundap.errors import ModelError
-from mundap.models.folder import EncoderConfig, FittedConfidence, ReaderConfig
+from mundap.models.folder import EncoderConfig, FittedConfidence, ReaderConfig, replacing_model
 from tests.cli.test_cli import mundap
 from tests.conftest import make_model, make_reader
 
@@ -180,3 +182,39 @@ def test_weights_of_another_dimension_are_named(tmp_path):
         edit(folder, dimension=16)
         with pytest.raises(ModelError, match="gives vectors of shape"):
             Encoder.from_pretrained(folder).encode_questions(["the river"])
+
+
+def write_model(folder, text):
+    with replacing_model(folder) as made:
+        made.mkdir()
+        for name in ("config.json", "weights"):
+            (made / name).write_text(text)
+
+
+@pytest.mark.parametrize("rename", [1, 2])
+def test_a_process_that_dies_while_it_replaces_a_model_leaves_no_half_of_one(tmp_path, monkeypatch, rename):
+    """It dies at one of the two renames: `_exit` runs nothing that would clean up."""
+    folder = tmp_path / "model"
+    write_model(folder, "old")
+    process = os.fork()
+    if not process:
+        left, renamed = rename, Path.rename
+
+        def dies(self, target):
+            nonlocal left
+            left -= 1
+            if not left:
+                os._exit(9)
+            return renamed(self, target)
+
+        Path.rename = dies
+        write_model(folder, "new")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+    assert not folder.exists() or {path.name for path in folder.iterdir()} == {"config.json", "weights"}
+    with pytest.raises(RuntimeError, match="stopped"), replacing_model(folder):
+        raise RuntimeError("stopped")
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"config.json": "old", "weights": "old"}
+    write_model(folder, "newer")
+    assert (folder / "weights").read_text() == "newer"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -97,7 +97,7 @@ def test_none_of_several_answers_is_surer_than_the_one_before_it(tmp_path):
 
 def test_early_stop_is_what_leaves_all_but_one_in_two_hundred_answers_as_they_are():
     def answer(text, selection):
-        return Answer(text, 0.0, hits(text)[0], 0, 1, 0.0, 0.0, 0.0, 1, (selection, 0.0, 0.0, 0.0))
+        return Answer(text, 0.0, hits(text)[0], 0, 1, 0.0, 0.0, 0.0, 1, (selection, 0.0, 0.0, 0.0, 0.0))
 
     def outcome(selection, same):
         first = answer("one", selection)

@@ -230,14 +230,14 @@ def test_better_scores_never_make_it_less_sure(features, place, more):
 
 def test_confidence_follows_the_fitted_curve():
     curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25}
-    assert confidence((2.0, 4.0, 99.0, 99.0), curve) == pytest.approx(1 / (1 + math.exp(-1.0)))
-    assert confidence((1.0, 0.0, 0.0, 0.0), {}) > confidence((0.0, 0.0, 0.0, 0.0), {}) == 0.5
+    assert confidence((2.0, 4.0, 99.0, 99.0, 99.0), curve) == pytest.approx(1 / (1 + math.exp(-1.0)))
+    assert confidence((1.0, 0.0, 0.0, 0.0, 0.0), {}) > confidence((0.0, 0.0, 0.0, 0.0, 0.0), {}) == 0.5
 
 
 def test_a_feature_that_is_not_known_counts_as_it_typically_is():
     curve = {"bias": -1.0, "selection": 0.5, "margin": 0.25, "retrieval": 2.0, "typical": 0.75}
-    assert confidence((1.0, 2.0, 0.5, math.nan), curve) == confidence((1.0, 2.0, 0.5, 0.75), curve)
-    assert confidence((1.0, 2.0, 0.5, math.nan), {}) == confidence((1.0, 2.0, 0.5, 0.0), {})
+    assert confidence((1.0, 2.0, 0.5, 0.4, math.nan), curve) == confidence((1.0, 2.0, 0.5, 0.4, 0.75), curve)
+    assert confidence((1.0, 2.0, 0.5, 0.4, math.nan), {}) == confidence((1.0, 2.0, 0.5, 0.4, 0.0), {})
 
 
 def test_a_reader_says_so_when_it_does_not_know_the_writing(tiny_reader, tmp_path):

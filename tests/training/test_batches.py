@@ -1,6 +1,7 @@
 """Which examples are in which batch, and which passages of it are negatives."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -111,6 +112,24 @@ def test_neighbours_are_questions_on_one_article(files, tmp_path):
         assert own == list(range(own[0], own[0] + 6))
     rest = sorted(places[number] for number in range(24, 32))
     assert rest != list(range(rest[0], rest[0] + 8))  # passages without a title are no article
+
+
+def test_batches_hold_passages_of_one_length_whatever_the_length_of_the_negatives(files, tmp_path):
+    from mundap.training.batches import RetrieverBatches
+    from mundap.training.examples import ExampleFile
+
+    rows = []
+    sizes = np.random.default_rng(0).integers(5, 400, 64).tolist()
+    for number, size in enumerate(sizes):
+        positive, negative = "word " * (100 if number % 2 else 10), "word " * size
+        rows.append({"question": f"q{number}", "answers": [], "positive_ctxs": [{"title": "", "text": positive}],
+                     "hard_negative_ctxs": [{"title": "", "text": negative + str(number)}]})  # fmt: skip
+    (tmp_path / "lengths.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    chosen = recipe(files, tmp_path, train=(DataSet(str(tmp_path / "lengths.jsonl")),))
+    order = RetrieverBatches([ExampleFile(one, None) for one in chosen.train], chosen, None)._epoch_order(0)[:, 1]
+    kinds = (order % 2).reshape(-1, chosen.batch_size)
+    assert (kinds.min(1) == kinds.max(1)).all()
+    assert sorted(order.tolist()) == list(range(64))
 
 
 def test_an_example_taken_twice_is_not_beside_itself(files, tmp_path):

@@ -347,6 +347,24 @@ def test_padding_is_little_and_every_text_is_there():
     assert max(map(len, chunks(lengths, 4))) <= 4
 
 
+def test_no_other_chunks_cost_less():
+    """All ways to cut eight texts, in the order of their lengths, are tried."""
+    from itertools import combinations
+
+    from mundap.encoder.network import _CHUNK_COST, chunks
+
+    def cost(groups):
+        return sum(group[0] * len(group) + _CHUNK_COST for group in groups)
+
+    for seed in range(20):
+        lengths = sorted(np.random.default_rng(seed).integers(3, 400, 8).tolist(), reverse=True)
+        every = []
+        for cuts in (cuts for size in range(8) for cuts in combinations(range(1, 8), size)):
+            places = [0, *cuts, 8]
+            every.append(cost([lengths[a:b] for a, b in zip(places, places[1:], strict=False)]))
+        assert cost([[lengths[position] for position in group] for group in chunks(lengths)]) == min(every)
+
+
 def test_dropout_inside_of_the_attention_is_a_choice_of_its_own(files, tmp_path):
     from mundap.training.towers import build
 

@@ -82,3 +82,17 @@ def test_every_option_of_a_trainer_gets_through_torchrun():
                     words = ["mundap", "train", command.name, name, "x"]
                     found = get_args_parser().parse_args(["--nproc-per-node", "2", "-m", *words])
                     assert [found.training_script, *found.training_script_args] == words
+
+
+def test_an_attention_that_keeps_its_own_number_is_told_it():
+    from mundap.training.towers import set_dropout
+
+    attention = torch.nn.Module()
+    attention.query = torch.nn.Linear(2, 2)
+    attention.attention_dropout = 0.1
+    set_dropout(attention, 0.3, -1)
+    assert attention.attention_dropout == 0.3
+    set_dropout(attention, -1, 0.0)
+    assert attention.attention_dropout == 0.0
+    set_dropout(attention, -1, -1)
+    assert attention.attention_dropout == 0.0

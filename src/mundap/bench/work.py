@@ -6,7 +6,6 @@ Each prints its figures as JSON. FOLDER is one size of `mundap bench scale`.
 """
 
 import json
-import resource
 import sys
 import threading
 import time
@@ -139,6 +138,10 @@ def anonymous_mb() -> int:
                 return int(line.split()[1]) // 1024
     except OSError:
         pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 

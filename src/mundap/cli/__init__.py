@@ -21,7 +21,7 @@ _VERBS = {
     "index": ("mundap.cli.index", "index", "Index files and folders, or bring an index up to date."),
     "add": ("mundap.cli.index", "add", "Add files to an index."),
     "encode": ("mundap.cli.encode", "encode", "Make vectors of a part of the passages, for many machines."),
-    "plan": ("mundap.cli.plan", "plan", "Reckon memory, disk, machines and hours for so many passages."),
+    "plan": ("mundap.cli.plan", "plan", "Estimate memory, disk, machines and hours for a number of passages."),
     "ask": ("mundap.cli.ask", "ask", "Answer a question, with the source."),
     "search": ("mundap.cli.search", "search", "Find passages for a question."),
     "delete": ("mundap.cli.manage", "delete", "Delete documents by id or by source."),
@@ -126,7 +126,7 @@ def _speak(context: click.Context, parameter: click.Parameter, language: str | N
 @click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mundap")
 @click.option("--lang", metavar="CODE", is_eager=True, expose_value=False, callback=_speak,
-              help="Speak this language: en, ko. [default: that of the environment, as LANG says it]")  # fmt: skip
+              help="Language of the messages: en, ko. [default: from LANG]")  # fmt: skip
 @click.pass_context
 def main(context: click.Context) -> None:
     """Answers from your own text, without an LLM.
@@ -165,7 +165,7 @@ def run(arguments: Any = None) -> None:
         told = _("out of memory. What was there before is unharmed; free some memory and run the same command again.")
         _fail(told, 1)
     except (OverflowError, RecursionError) as error:
-        told = _("a number or a nesting in what was given is beyond all bounds ({error}). Look at the file or option.")
+        told = _("a number is too large, or the input is nested too deeply ({error}). Check the file or option.")
         _fail(told.format(error=error), 1)
     except (KeyboardInterrupt, click.Abort):
         _fail(_("stopped. Run the same command again to go on."), 130)

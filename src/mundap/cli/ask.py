@@ -27,9 +27,11 @@ _AROUND = 2000  # and of what stands before and after it
 @click.argument("question", nargs=-1)
 @shared.READ_ANYWHERE
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
-@click.option("-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="Answers at most.")
-@click.option("--threshold", type=shared.Number(0, 1), help="The least confidence of an answer. [default: the "
-              "reader's, measured]")  # fmt: skip
+@click.option(
+    "-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="The most answers to give."
+)
+@click.option("--threshold", type=shared.Number(0, 1), help="The lowest confidence of an answer that is "
+              "given. [default: the reader's]")  # fmt: skip
 @click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
 @shared.FUSING
 @shared.BM25

@@ -31,7 +31,9 @@ def data() -> None:
 @shared.READ
 @click.option("--questions", "-q", "paths", multiple=True, required=True, metavar="FILE", type=shared.INPUT,
               help="Question-answer pairs; - is standard input (repeatable).")  # fmt: skip
-@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from each file]")
+@click.option(
+    "--format", "form", type=shared.QUESTION_FORMATS, help="Format of the questions. [default: detected in each file]"
+)
 @click.option("--qrels", metavar="FILE", type=shared.INPUT, help="Relevance judgements: the judged passages are the "
               "positives (MS MARCO, BEIR, TREC).")  # fmt: skip
 @click.option("--level", type=click.IntRange(1), default=1, show_default=True,
@@ -127,7 +129,7 @@ def _one_match(paths: Sequence[str], form: str | None, match: str) -> str:
         return match
     modes = {queries.choose_match(path, form) for path in paths}
     if len(modes) > 1:
-        raise UsageError(f"the files want different ways to match ({', '.join(sorted(modes))}): make them one by one")
+        raise UsageError(f"the files need different --match values ({', '.join(sorted(modes))}): make them one by one")
     return modes.pop()
 
 

@@ -13,7 +13,7 @@ from mundap.errors import UsageError
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @click.option("-o", "--out", required=True, metavar="DIR", help="Where the vectors go.")
-@click.option("--shard", default="1/1", show_default=True, metavar="N/ALL", help="Which part, as 3/64.")
+@click.option("--shard", default="1/1", show_default=True, metavar="N/ALL", help="Which part, such as 3/64.")
 @click.option("--words", type=int, help="The most words in a passage. [default: 100]")
 @click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
 @click.option("--split", type=click.Choice(["sentences", "words"]), help="As for `mundap index`. [default: sentences]")

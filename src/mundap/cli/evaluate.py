@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mundap.evaluation.retrieval import RetrievalFigures
 
 _CUTS = click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 100_000), metavar="K…",
-                     help="The cuts. [default: 1 5 20 100; with judgements 10 100 1000]")  # fmt: skip
+                     help="Values of k. [default: 1 5 20 100; with judgements 10 100 1000]")  # fmt: skip
 _QUESTIONS = click.option("-q", "--questions", metavar="FILE", type=shared.INPUT, help="Questions with answers, in any "
                           "format that `mundap data make` reads; - is standard input.")  # fmt: skip
 _QRELS = click.option(
@@ -33,7 +33,7 @@ def evaluate() -> None:
 @evaluate.command(cls=shared.ManyValues)
 @shared.READ
 @_QUESTIONS
-@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from the file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Format of the questions. [default: detected]")
 @click.option("--beir", metavar="DIR", help="A BEIR folder: its queries and qrels.")
 @click.option("--split", help="Which qrels of the BEIR folder. [default: test]")
 @_QRELS
@@ -46,7 +46,9 @@ def evaluate() -> None:
 @click.option("--run", "runs", multiple=True, metavar="FILE", help="Do not search: judge this run, TREC's or "
               "DPR's json (repeatable).")  # fmt: skip
 @shared.MATCH
-@click.option("--gold/--no-gold", default=True, show_default=True, help="Also by gold passage, where known.")
+@click.option(
+    "--gold/--no-gold", default=True, show_default=True, help="Also measure by gold passage, where it is known."
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
 @shared.FUSING
@@ -123,8 +125,9 @@ def _tell(found: "RetrievalFigures") -> None:
     for note in found.notes:
         shared.note(shared.clean(note))
     names = figures(systems[0], cuts)
-    scale, places = (1.0, 4) if judged(systems[0]) else (100.0, 1)
-    unit = "0 to 1" if judged(systems[0]) else f"accuracy in %, match: {found.match}"
+    scale, places, unit = 100.0, 1, f"accuracy in %, match: {found.match}"
+    if judged(systems[0]):
+        scale, places, unit = 1.0, 4, "0 to 1"
     click.echo(f"{shared.count(len(systems[0].outcomes), 'question')}; {unit}")
     width = max(6, *(len(system.name) for system in systems))
     click.echo(f"{'':{width}}" + "".join(f"{name:>12}" for name in names))
@@ -135,10 +138,15 @@ def _tell(found: "RetrievalFigures") -> None:
         click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in apart) + f"  less {systems[0].name}")
     if len(systems) > 1:
         click.echo("* p < .05, paired by question")
-    for system in systems:
+    _tell_gold(found, width)
+
+
+def _tell_gold(found: "RetrievalFigures", width: int) -> None:
+    """By the gold passage as well, where it is known."""
+    for system in found.systems:
         known = sum(outcome.gold is not None for outcome in system.outcomes)
         if known:
-            cells = "".join(f"{value:12.1f}" for value in system.gold_accuracy(cuts).values())
+            cells = "".join(f"{value:12.1f}" for value in system.gold_accuracy(found.cuts).values())
             click.echo(f"{system.name:{width}}{cells}  by gold passage ({known:,} questions)")
 
 
@@ -147,7 +155,7 @@ def _tell(found: "RetrievalFigures") -> None:
 @click.option("-q", "--questions", "--data", required=True, metavar="FILE", type=shared.INPUT, help="Questions with "
               "answers: SQuAD's shape, DPR's files, or any other that `mundap data make` reads; - is standard "
               "input.")  # fmt: skip
-@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from the file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Format of the questions. [default: detected]")
 @click.option("--predictions", metavar="FILE", help="Score these answers (an object of answers by question id, or "
               "rows) and read nothing.")  # fmt: skip
 @click.option("--run", metavar="FILE", help="Read the passages of these results (DPR's json) instead of searching.")
@@ -229,7 +237,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 @click.argument("second")
 @shared.READ
 @_QUESTIONS
-@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Of the questions. [default: tell from the file]")
+@click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Format of the questions. [default: detected]")
 @_QRELS
 @_LEVEL
 @_CUTS

@@ -26,7 +26,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--format",
             "form",
             type=click.Choice(list(FORMATS)),
-            help="Read every file as this. [default: tell from each]",
+            help="Read every file in this format. [default: detected in each]",
         ),
         click.option("--follow-links", is_flag=True, help="Follow symbolic links that lead out of the given folders."),
         shared.STRICT,
@@ -39,7 +39,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @shared.WRITE
-@click.option("--words", type=int, help="How many words a passage has, about. [default: 100]")
+@click.option("--words", type=int, help="About how many words a passage has. [default: 100]")
 @click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
 @click.option("--split", type=click.Choice(["sentences", "words"]), help="`sentences`: passages end where a "
               "sentence, a list item or a table row ends. `words`: every 100 words, as in the papers. "
@@ -55,14 +55,22 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--k1", type=shared.Number(0, 1000), help="BM25: how much a repeated word still counts. [default: 1.2]")
 @click.option("--b", type=shared.Number(0, 1), help="BM25: how much long passages are discounted. [default: 0.75]")
-@click.option("--recall", type=shared.Number(0, 1), metavar="SHARE", help="Tune an approximate index on a sample: find "
-              "this share of the best 100, as 0.98; 0: by the table of sizes. Can be changed.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Read the files and tell passages, time, memory and disk; write nothing.")
+@click.option(
+    "--recall",
+    type=shared.Number(0, 1),
+    metavar="SHARE",
+    help="Tune an approximate index on a sample to find this share of the exact top 100, such as 0.98; 0: chosen by "
+    "size. Can be changed later.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Read the files and print the passages, time, memory and disk an index takes; write nothing.",
+)
 @click.option("--vectors", type=click.Path(exists=True), metavar="DIR", help="Take ready-made vectors: shards of "
               "`mundap encode`, npy, safetensors, files of DPR or Tevatron.")  # fmt: skip
-@click.option("--ray", "cluster", is_flag=False, flag_value="local", metavar="[=ADDRESS]", help="Encode over a Ray "
-              "cluster; without an address, over the cores of this machine.")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Build anew; the old index serves until the new one is done.")
+@shared.RAY
+@click.option("--fresh", is_flag=True, help="Rebuild from scratch; the old index serves until the new one is done.")
 @click.option("--force", is_flag=True, help="With --fresh: even if the new index has less than half of the documents.")
 @reading_options
 def index(

@@ -134,7 +134,9 @@ def _label(name: str) -> str:
 @shared.FILTERS
 @click.option("--sort", type=click.Choice(["id", "title", "passages", "modified", "size"]), default="id",
               show_default=True, help="Sort by this; numbers and dates from the largest down.")  # fmt: skip
-@click.option("-n", "--most", type=click.IntRange(1), default=100, show_default=True, help="Documents at most.")
+@click.option(
+    "-n", "--most", type=click.IntRange(1), default=100, show_default=True, help="The most documents to list."
+)
 @click.option("--skipped", is_flag=True, help="List the files that could not be read, and why.")
 @shared.JSON
 def list_(
@@ -189,11 +191,11 @@ def _list_skipped(index: "Index", as_json: bool) -> None:
 
 @click.command()
 @shared.READ
-@click.option("--repair", is_flag=True, help="Make again what can be made of the passages: the index for BM25, and the "
-              "approximate one of the vectors.")  # fmt: skip
+@click.option("--repair", is_flag=True, help="Rebuild what the passages suffice for: the "
+              "BM25 index and the approximate vector index.")  # fmt: skip
 @shared.JSON
 def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
-    """Check every file of an index against its checksum, and that its parts fit together. Exit 0 if whole.
+    """Check every file of an index against its checksum, and that its parts fit together. Exit 0 if it is intact.
 
     \b
     Examples:
@@ -235,7 +237,7 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
 @click.option("-o", "--out", required=True, metavar="DIR", help="A new folder for the copy.")
 @shared.JSON
 def backup(index_path: str | None, out: str, as_json: bool) -> None:
-    """Copy an index, whole and of one state, even while others write to it. The copy is checked.
+    """Copy one consistent state of an index, even while others write to it. The copy is checked.
 
     To restore it, put the copy where the index was.
 

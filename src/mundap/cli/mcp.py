@@ -12,11 +12,11 @@ from mundap.cli.serve import named, token
 @click.command()
 @click.option("-i", "--index", "indexes", multiple=True, metavar="[NAME=]DIR", help="An index, under a name of your "
               "own if you like (repeatable). [default: .mundap/ here or in the nearest parent]")  # fmt: skip
-@click.option("--http", is_flag=True, help="Serve over HTTP, at /mcp, and not the program that started this one.")
+@click.option("--http", is_flag=True, help="Serve over HTTP, at /mcp, instead of standard input and output.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen at. Beyond "
               "this machine a token is needed.")  # fmt: skip
-@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="With --http; 0 for any "
-              "free one.")  # fmt: skip
+@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="With --http: the "
+              "port to listen at; 0 for any free one.")  # fmt: skip
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="With --http: a file with the token "
               "clients must show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
 @shared.READER

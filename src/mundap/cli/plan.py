@@ -12,15 +12,23 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--passages", required=True, metavar="N", help="How many: 500k, 21M, 1B.")
-@click.option("--dimension", default=384, show_default=True, type=click.IntRange(1, 65_536), help="Of a vector.")
 @click.option(
-    "--cores", default=2, show_default=True, type=click.IntRange(1, 10**6), help="For encoding, all machines."
+    "--dimension", default=384, show_default=True, type=click.IntRange(1, 65_536), help="Dimension of the vectors."
 )
-@click.option("--gpus", default=0, show_default=True, type=click.IntRange(0, 10**6), help="For encoding.")
+@click.option(
+    "--cores",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1, 10**6),
+    help="CPU cores for encoding, over all machines.",
+)
+@click.option("--gpus", default=0, show_default=True, type=click.IntRange(0, 10**6), help="GPUs for encoding.")
 @click.option("--rate", type=shared.Number(0.001), help="Passages/s one core encodes, if you measured it.")
 @click.option("--gpu-rate", type=shared.Number(0.001), help="Passages/s one GPU encodes, if you measured it.")
-@click.option("--memory", default=64.0, show_default=True, type=shared.Number(1), help="GB of a machine that serves.")
-@click.option("--replicas", default=1, show_default=True, type=click.IntRange(1, 100), help="Copies in Milvus.")
+@click.option(
+    "--memory", default=64.0, show_default=True, type=shared.Number(1), help="Memory of each serving machine, in GB."
+)
+@click.option("--replicas", default=1, show_default=True, type=click.IntRange(1, 100), help="Replicas in Milvus.")
 @shared.JSON
 def plan(
     passages: str,
@@ -33,7 +41,7 @@ def plan(
     replicas: int,
     as_json: bool,
 ) -> None:
-    """Reckon what so many passages of 100 words take: memory, disk, machines, hours, with the arithmetic.
+    """Estimate what so many passages of 100 words take: memory, disk, machines, hours, with the arithmetic.
 
     The figures behind it are listed below the result, each with where it was measured; other machines differ.
 

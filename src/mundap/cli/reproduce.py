@@ -24,7 +24,7 @@ from mundap.cli import shared
 @click.option("--scale", default="small", show_default=True, metavar="SCALE",
               help="tiny shows that it runs; small is for two cores; full has the papers' sizes.")  # fmt: skip
 @click.option("--keep-models", is_flag=True, help="Keep the trained models.")
-@click.option("-o", "--out", metavar="DIR", help="Where everything goes.")
+@click.option("-o", "--out", metavar="DIR", help="Where everything goes; for several experiments the same.")
 @shared.JSON
 def reproduce(
     name: str | None,
@@ -41,15 +41,16 @@ def reproduce(
 ) -> None:
     """Repeat a table or figure of the papers on the data you have (needs the extra `train`).
 
-    OUT/report.html shows the figures beside the paper's, with plots and recipes; OUT/results.json and results.md have
-    the same. An experiment that was stopped resumes when the same command is given again.
+    OUT/EXPERIMENT/report.html shows the figures beside the paper's, with plots and recipes; results.json and
+    results.md beside it have the same. An experiment that was stopped resumes when the same command is given again, and
+    those with the same OUT share data and runs.
 
     \b
     Examples:
       mundap reproduce list
-      mundap reproduce negatives --base-model ./MiniLM -o negatives
-      mundap reproduce table2 --data my-data --base-model ./MiniLM -o table2
-      mundap reproduce joint -i pool --train train.json --test dev.json --base-model ./MiniLM --reader ./reader -o joint
+      mundap reproduce negatives --base-model ./MiniLM -o tables
+      mundap reproduce table2 --data my-data --base-model ./MiniLM -o tables
+      mundap reproduce joint -i pool --train train.json --test dev.json --base-model ./MiniLM --reader ./reader -o both
       mundap reproduce all --data my-data --base-model ./MiniLM -o tables
     """
     from mundap import experiments
@@ -58,9 +59,11 @@ def reproduce(
     if name is None or name == "list":
         _list(as_json)
         return
-    names = list(experiments.EXPERIMENTS) if name == "all" else [name]
+    names = [name]
+    if name == "all":
+        names = list(experiments.EXPERIMENTS)
     for one in names:
-        experiments.experiment(one)
+        experiments.experiment(one)  # raises if there is none of that name
     if not (base_model and out):
         raise UsageError("give --base-model and --out")
     if bool(train_path) != bool(test_path) or (data and train_path):
@@ -69,11 +72,12 @@ def reproduce(
     from mundap.experiments.scales import scale as scale_named
 
     size = scale_named(scale)
+    files = _files(data, index_path, train_path, test_path, Path(out))
+    reader_path = Path(reader) if reader else None
     found = []
     for one in names:
-        folder = Path(out) / one if name == "all" else Path(out)
-        files = _files(data, index_path, train_path, test_path, folder)
-        inputs = Inputs(files, Path(base_model), folder, size, Path(reader) if reader else None, keep_models)
+        kept = keep_models or one != names[-1]  # a later table may have the same arms
+        inputs = Inputs(files, Path(base_model), Path(out) / one, size, reader_path, kept, Path(out))
         result = experiments.run(one, inputs, shared.note)
         found.append(result)
         if not as_json:
@@ -107,8 +111,8 @@ def _list(as_json: bool) -> None:
         return
     width = max(map(len, EXPERIMENTS))
     for name, one in EXPERIMENTS.items():
-        needs = f" (needs {one.data})" if one.data else ""
-        click.echo(f"{name:{width}}  {one.summary}{needs}")
+        needs = f" ({one.data})" if one.data else ""
+        click.echo(f"{name:{width}}  ~{one.minutes:2} min  ~{one.gigabytes:.1f} GB  {one.summary}{needs}")
     click.echo()
     for name, size in SCALES.items():
         click.echo(f"--scale {name}: {size.time}; {size.disk}")
@@ -120,7 +124,8 @@ def _tell(found: dict[str, Any]) -> None:
         cells = []
         for figure, value in row.items():
             paper = f" [{value['paper']:.3g}]" if "paper" in value else ""
-            cells.append(f"{figure.replace('_', ' ')} {value['mean']:.3g}{paper}")
+            if "mean" in value:
+                cells.append(f"{figure.replace('_', ' ')} {value['mean']:.3g}{paper}")
         click.echo(f"  {arm}: {', '.join(cells)}")
     for one in found["claims"]:
         click.echo(f"{one['claim']}: {one['verdict']} ({one['difference']:+.3g}, p {one['p_holm']:.2g})")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mundap.index.index import Index
     from mundap.index.modes import Mode
     from mundap.reader.choice import LanguageReaders
-    from mundap.records import Hit
+    from mundap.records import Hit, SearchResult
 
 MAX_QUESTION = 100_000
 
@@ -143,17 +143,21 @@ def _many(
         found = dict(zip(good, search_index(index, good, k, mode, reader, **options), strict=True)) if good else {}
         for line in batch:
             result = found.get(line) or SearchResult(line[:100], mode, ())
-            answer = result.as_dict()
-            if len(line) > MAX_QUESTION:
-                bad = True
-                answer["error"] = f"longer than {MAX_QUESTION} characters"
             if as_json:
-                click.echo(json.dumps(answer, ensure_ascii=False))
+                click.echo(json.dumps(_as_line(line, result), ensure_ascii=False))
             elif line:
                 click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
                 _listing(index, line[:1000], result.hits)
                 _show_note(result.note)
+        bad = bad or any(len(line) > MAX_QUESTION for line in batch)
     return 3 if bad else 0
+
+
+def _as_line(line: str, result: "SearchResult") -> dict[str, Any]:
+    answer = result.as_dict()
+    if len(line) > MAX_QUESTION:
+        answer["error"] = f"longer than {MAX_QUESTION} characters"
+    return answer
 
 
 def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:

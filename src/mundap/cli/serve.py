@@ -15,7 +15,13 @@ from mundap.cli import shared
               "own if you like (repeatable). [default: .mundap/ here or in the nearest parent]")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at. Beyond this machine "
               "a token is needed.")  # fmt: skip
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 for any free one.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="The port to listen at; 0 for any free one.",
+)
 @click.option("--writable", is_flag=True, help="Let clients add and delete documents.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="A file with the token clients must "
               "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
@@ -28,7 +34,7 @@ from mundap.cli import shared
               "[default: 32]")  # fmt: skip
 @click.option("--timeout", "seconds", type=shared.Number(0.1), help="Seconds a request may take. [default: 30]")
 @click.option("--max-upload", type=click.IntRange(1), metavar="MB", help="The largest upload. [default: 32]")
-@click.option("--cache", type=click.IntRange(0), metavar="MB", help="Answers that are kept. [default: 64]")
+@click.option("--cache", type=click.IntRange(0), metavar="MB", help="Memory for cached answers. [default: 64]")
 @shared.READER
 def serve(
     indexes: tuple[str, ...],

@@ -100,7 +100,12 @@ class InputFile(click.ParamType[str]):
 
 
 class Number(click.FloatRange):
-    """A finite number within bounds. click lets nan pass, since no comparison with it holds."""
+    """A finite number within bounds, if it has any. click lets nan pass, since no comparison with it holds."""
+
+    def _describe_range(self) -> str:
+        if self.min is None and self.max is None:
+            return ""  # click would say x<=None
+        return super()._describe_range()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or a usage error."""
@@ -112,6 +117,8 @@ class Number(click.FloatRange):
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
+RAY = click.option("--ray", "cluster", is_flag=False, flag_value="local", metavar="[=ADDRESS]",
+                   help="Encode over a Ray cluster; without an address, over the cores of this machine.")  # fmt: skip
 
 
 INPUT = InputFile()

@@ -81,9 +81,16 @@ def retriever(recipe: str | None, as_json: bool, **flags: Any) -> None:
 @click.option("-i", "--index", "index_path", metavar="DIR", help="The corpus: an index, with or without vectors.")
 @click.option("--only", type=click.Choice(["trainer", "inferencer"]),
               help="One of the two processes; the other is started elsewhere.")  # fmt: skip
-@click.option("--device", default="", metavar="DEVICE", help="Of the inferencer, such as cuda:1.")
+@click.option("--device", default="", metavar="DEVICE", help="Device of the inferencer, such as cuda:1.")
+@shared.RAY
 def ance(
-    recipe: str | None, as_json: bool, index_path: str | None, only: str | None, device: str, **flags: Any
+    recipe: str | None,
+    as_json: bool,
+    index_path: str | None,
+    only: str | None,
+    device: str,
+    cluster: str | None,
+    **flags: Any,
 ) -> None:
     """Train a dual encoder with negatives from the whole corpus, found with the model in training (ANCE).
 
@@ -98,6 +105,7 @@ def ance(
       mundap train ance --train train.jsonl --dev dev.jsonl -i my-index --base-model ./bert-base -o run
       mundap train ance recipe.toml --only trainer
       mundap train ance recipe.toml --only inferencer --device cuda:1
+      mundap train ance recipe.toml --only inferencer --ray=10.0.0.1:6379
     """
     from mundap.training import recipe_files
     from mundap.training.ance import run
@@ -108,10 +116,10 @@ def ance(
         overrides["index"] = index_path
     chosen = recipe_files.load(AnceRecipe, recipe, overrides)
     if only == "inferencer":
-        run.infer(chosen, device, _tell_negatives)
+        run.infer(chosen, device, _tell_negatives, cluster or "")
         return
     with _watching() as callback:
-        done = run.train(chosen, callback, alone=only == "trainer", device=device, tell=_note)
+        done = run.train(chosen, callback, alone=only == "trainer", device=device, tell=_note, ray=cluster or "")
     _tell(done, as_json)
 
 

@@ -201,11 +201,15 @@ def _by_content(file: SourceFile, head: bytes) -> str:
         return "tsv"
     if head.startswith(b"From ") and b"\nDate:" in head:
         return "mbox"
-    if head.startswith((b".TH ", b'.\\"', b"'\\\"", b".Dd ")) or b"\n.TH " in head or b"\n.Sh NAME" in head:
+    if _looks_like_man(head):
         return "man"
     if head.startswith(b"#!") and b"python" in head[:80]:
         return "code"
     return "text"
+
+
+def _looks_like_man(head: bytes) -> bool:
+    return head.startswith((b".TH ", b'.\\"', b"'\\\"", b".Dd ")) or b"\n.TH " in head or b"\n.Sh NAME" in head
 
 
 def _storable(document: Document) -> Document:

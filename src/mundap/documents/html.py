@@ -72,19 +72,27 @@ def parse_html(text: str) -> Any:
         return None
 
 
+def _metas(tree: Any) -> dict[str, str]:
+    """What the `meta` elements say, by name; the first of a name counts."""
+    found: dict[str, str] = {}
+    for meta in tree.iterfind(".//meta"):
+        name = (meta.get("name") or meta.get("property") or "").lower()
+        if content := meta.get("content"):
+            found.setdefault(name, content)
+    return found
+
+
 def _head(tree: Any) -> tuple[str, dict[str, Any]]:
     """The title, with that of the book a page belongs to if it names one, and author and language."""
     title = " ".join((tree.findtext(".//head/title") or tree.findtext(".//title") or "").split())
     facts: dict[str, Any] = {}
     if language := tree.get("lang"):
         facts["language"] = language
-    for meta in tree.iterfind(".//meta"):
-        name = (meta.get("name") or meta.get("property") or "").lower()
-        content = meta.get("content") or ""
-        if name in ("author", "article:author") and content:
-            facts.setdefault("author", content)
-        elif name == "og:title" and not title:
-            title = content
+    metas = _metas(tree)
+    author = metas.get("author") or metas.get("article:author")
+    if author:
+        facts["author"] = author
+    title = title or metas.get("og:title", "")
     book = _book(tree)
     if book and title and book not in title:
         title = f"{book}{SEPARATOR}{title}"
@@ -258,21 +266,19 @@ class _Walk:
             self.built.add("heading", words_of(caption), caption.sourceline or 0)
         if table.find(".//table") is not None or self._is_layout(table):
             for cell in table.iter("td", "th"):
-                if not any(True for _ in cell.iter("table")):
+                if cell.find(".//table") is None:
                     _Walk(self.built, self.frames).run(cell)
             return
         rows = Table(self.built)
         marked = table.find(".//th") is not None or table.find(".//thead") is not None
         for row in table.iter("tr"):
             cells = [one for one in row if one.tag in ("td", "th")]
-            values = _cells(cells)
-            only_names = len(cells) > 1 and all(one.tag == "th" for one in cells)
-            if only_names or row.getparent().tag == "thead":
-                rows.header(values, row.sourceline or 0)
+            add = rows.row
+            if _has_only_names(row, cells):
+                add = rows.header
             elif marked:
-                rows.plain(values, row.sourceline or 0)
-            else:
-                rows.row(values, row.sourceline or 0)
+                add = rows.plain
+            add(_cells(cells), row.sourceline or 0)
         rows.end()
 
     def _is_layout(self, table: Any) -> bool:
@@ -294,6 +300,11 @@ def _cells(cells: list[Any]) -> list[str]:
         if spanned.isdecimal() and len(spanned) < 4:
             values += [""] * (min(int(spanned), _MOST_SPANNED) - 1)
     return values
+
+
+def _has_only_names(row: Any, cells: list[Any]) -> bool:
+    """Whether a row of a table names its columns."""
+    return row.getparent().tag == "thead" or (len(cells) > 1 and all(one.tag == "th" for one in cells))
 
 
 def words_of(element: Any) -> str:

@@ -219,15 +219,19 @@ def _asciidoc_line(built: Builder, block: _Lines, line: str, number: int) -> Non
     elif bare.startswith("//") or re.match(r"^(?::!?[\w-]+!?:|\[[^\]]*\]$|ifn?def::|endif::|include::)", bare):
         block.flush()
     elif term := _ASCIIDOC_TERM.match(line):
-        waiting = block.kind == "item" and len(block.lines) == 1 and block.lines[0].endswith(":")
-        name = _inline(term.group(1), _ASCIIDOC_INLINE)
-        if waiting:  # several terms with one meaning
-            name = f"{block.lines.pop()[:-1]}, {name}"
-        block.take(f"{name}: {_inline(term.group(2) or '', _ASCIIDOC_INLINE)}".rstrip(), number, "item")
+        _asciidoc_term(block, term.group(1), term.group(2) or "", number)
+    elif item := re.match(r"^\s*(?:[*.-]{1,5}|\d{1,3}\.)\s+(?=\S)", line):
+        block.take(_inline(line[item.end() :], _ASCIIDOC_INLINE), number, "item")
     else:
-        item = re.match(r"^\s*(?:[*.-]{1,5}|\d{1,3}\.)\s+(?=\S)", line)
-        text = _inline(line[item.end() :] if item else line, _ASCIIDOC_INLINE)
-        block.take(text, number, "item" if item else "")
+        block.take(_inline(line, _ASCIIDOC_INLINE), number, "")
+
+
+def _asciidoc_term(block: _Lines, name: str, meaning: str, number: int) -> None:
+    name = _inline(name, _ASCIIDOC_INLINE)
+    if block.kind == "item" and len(block.lines) == 1 and block.lines[0].endswith(":"):
+        # Several terms with one meaning.
+        name = f"{block.lines.pop()[:-1]}, {name}"
+    block.take(f"{name}: {_inline(meaning, _ASCIIDOC_INLINE)}".rstrip(), number, "item")
 
 
 def _asciidoc_row(built: Builder, line: str, header: list[str], number: int) -> list[str]:
@@ -326,14 +330,23 @@ def _man_macro(built: Builder, block: _Lines, macro: str, words: list[str], numb
         block.kind = "code"
     elif macro in ("fi", "EE"):
         block.flush()
-    elif macro in _MAN_FONTS:
-        glue = "" if len(macro) == 2 and macro not in ("SB", "SM") else " "
-        return _man_text(block, glue.join(words), number, term)
-    elif macro in ("UR", "MT", "Lk") or macro in _MDOC_FLAGS or macro == "Nd":
-        return _man_text(block, _mdoc([macro, *words] if macro != "Nd" else ["—", *words]), number, term)
-    elif macro not in _MAN_DROPPED and not macro.startswith(('\\"', "\\")) and text and macro.isalpha():
-        return _man_text(block, text, number, term)
-    return term and macro in _MAN_DROPPED
+    elif macro in _MAN_DROPPED:
+        return term
+    elif shown := _man_shown(macro, words):
+        return _man_text(block, shown, number, term)
+    return term and macro in _MAN_FONTS  # alone on its line, it is for the next one
+
+
+def _man_shown(macro: str, words: list[str]) -> str:
+    """The words of a macro that changes only how they look, or that is not known."""
+    if macro in _MAN_FONTS:
+        alternates = len(macro) == 2 and macro not in ("SB", "SM")
+        return ("" if alternates else " ").join(words)
+    if macro == "Nd":
+        return _mdoc(["—", *words])
+    if macro in ("UR", "MT", "Lk") or macro in _MDOC_FLAGS:
+        return _mdoc([macro, *words])
+    return " ".join(words) if macro.isalpha() else ""
 
 
 def _mdoc(words: list[str]) -> str:

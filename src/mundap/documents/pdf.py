@@ -150,10 +150,14 @@ def _in_columns(lines: list[_Line]) -> list[_Line]:
     right = [line for line in lines if line.left >= middle - 5]
     if len(left) < 5 or len(right) < 5 or len(left) + len(right) < 0.8 * len(lines):
         return lines
-    sides = ["r" if line.left >= middle - 5 else "l" for line in lines]
-    changes = sum(1 for before, after in pairwise(sides) if before != after)
+    sides = [line.left >= middle - 5 for line in lines]
+    changes = sum(before != after for before, after in pairwise(sides))
     if changes < 0.4 * len(lines):  # each column already stands together
         return lines
+    return _column_by_column(lines, middle)
+
+
+def _column_by_column(lines: list[_Line], middle: float) -> list[_Line]:
     ordered: list[_Line] = []
     waiting: list[_Line] = []
     for line in lines:
@@ -198,12 +202,16 @@ def _without_running_heads(pages: list[list[_Line]]) -> list[list[_Line]]:
     known = {shift for shift, count in shifts.items() if count >= max(_REPEATED, len(pages) // 5)}
     kept = []
     for number, lines in enumerate(pages):
-        heads = {id(line) for line in _edges(lines, _HEAD) if counts[_pattern(line)] >= least}
-        for line in _edges(lines, 1):
-            if _PAGE_NUMBER.match(line.text) or known.intersection(_shifts(line, number)):
-                heads.add(id(line))
-        kept.append([line for line in lines if id(line) not in heads])
+        heads = [line for line in _edges(lines, _HEAD) if counts[_pattern(line)] >= least]
+        heads += [line for line in _edges(lines, 1) if _is_numbered(line, number, known)]
+        left_out = set(map(id, heads))
+        kept.append([line for line in lines if id(line) not in left_out])
     return kept
+
+
+def _is_numbered(line: _Line, number: int, known: set[int]) -> bool:
+    """Whether a line is a page's number, or has it in it."""
+    return bool(_PAGE_NUMBER.match(line.text) or known.intersection(_shifts(line, number)))
 
 
 def _edges(lines: list[_Line], count: int) -> list[_Line]:

@@ -5,7 +5,7 @@ All but the last are streamed. A bad row is reported with its line and the rest 
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from mundap.documents.blocks import Builder, Table, make_document
@@ -14,6 +14,7 @@ from mundap.documents.stream import json_items, json_lines, table
 from mundap.records import Block, Document, Skipped
 
 _ID = ("_id", "id", "docid", "doc_id", "pid", "passage_id", "psg_id")
+_LONGEST_FACT = 200
 _TEXT = ("text", "contents", "content", "body", "passage", "context")
 _PASSAGE_MARKS = ("_id", "contents")  # BEIR's and Pyserini's rows already are passages
 
@@ -142,6 +143,19 @@ def _paragraphs(article: Any) -> Iterator[Any]:
         yield article
 
 
+def _metadata(row: dict[str, Any], taken: Collection[str | None]) -> dict[str, str]:
+    """The short facts of a row, and of the object `metadata` in it."""
+    facts = row
+    if isinstance(row.get("metadata"), dict):
+        facts = {**row, **row["metadata"]}
+    found = {}
+    for key, value in facts.items():
+        if key in taken or not isinstance(value, str | int | float) or len(str(value)) > _LONGEST_FACT:
+            continue
+        found[str(key)] = json.dumps(value) if isinstance(value, bool) else str(value)
+    return found
+
+
 def _from_object(row: Any, file: SourceFile, number: int, where: str, line: int = 0) -> Document | Skipped:
     if not isinstance(row, dict):
         return Skipped(where, "not a JSON object")
@@ -152,18 +166,12 @@ def _from_object(row: Any, file: SourceFile, number: int, where: str, line: int 
     text, title = row[text_key], row.get("title")
     if not text.strip() and not title:
         return Skipped(where, "empty text")
-    facts = {**row, **row["metadata"]} if isinstance(row.get("metadata"), dict) else row
-    metadata = {
-        str(key): json.dumps(value) if isinstance(value, bool) else str(value)
-        for key, value in facts.items()
-        if isinstance(value, str | int | float) and key not in (text_key, id_key, "title") and len(str(value)) <= 200
-    }
     return Document(
         id=str(row[id_key]) if id_key else f"{file.id}#{number}",
         text=text,
         title=title if isinstance(title, str) else "",
         source=file.source,
-        metadata=metadata,
+        metadata=_metadata(row, (text_key, id_key, "title")),
         whole=any(mark in row for mark in _PASSAGE_MARKS),
         blocks=_on_line(text, line),
     )

@@ -1,6 +1,5 @@
 """Which files a command was given: folders walked in a fixed order, hidden and ignored files left out."""
 
-import hashlib
 import os
 import shutil
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from mundap.disk import checksum
 from mundap.documents.files import SourceFile
 from mundap.errors import MundapError, UsageError
 from mundap.records import Skipped
@@ -99,12 +99,12 @@ def _stdin() -> Iterator[SourceFile]:
 
     It is named by its content: what is piped in later does not take the place of what came before.
     """
-    with tempfile.NamedTemporaryFile(prefix="mundap-stdin-") as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.flush()
-        with Path(copy.name).open("rb") as file:
-            name = f"{STDIN_PREFIX}{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
-        yield SourceFile(Path(copy.name), name, name)
+    with tempfile.TemporaryDirectory(prefix="mundap-stdin-") as folder:
+        copy = Path(folder) / "stdin"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        name = f"{STDIN_PREFIX}{checksum(copy)[:12]}"
+        yield SourceFile(copy, name, name)
 
 
 def source_name(path: Path, base: Path) -> str:
@@ -152,6 +152,12 @@ def _folder(folder: Path, walk: _Walk, specs: _Specs, above: frozenset[Path]) ->
         specs = [*specs[:-1], (folder, _spec(folder / ".gitignore")), specs[-1]]
     if walk.follow_links:
         above |= {folder.resolve()}
+    yield from _entries(entries, walk, specs, above)
+
+
+def _entries(
+    entries: "list[os.DirEntry[str]]", walk: _Walk, specs: _Specs, above: frozenset[Path]
+) -> Iterator[SourceFile | Skipped]:
     for entry in entries:
         path = Path(entry.path)
         is_folder = entry.is_dir(follow_symlinks=False) or (walk.follow_links and _new_folder(path, above))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mundap.disk import checksum
+from mundap.disk import checksums
 from mundap.encoder import checkpoints
 from mundap.encoder.checkpoints import Checkpoint
 from mundap.encoder.inputs import EncoderInputs
@@ -70,7 +70,7 @@ def export(
             scripts=scripts,
             source=source.name,
             license=license,
-            sha256={path.name: checksum(path) for path in sorted(made.iterdir())},
+            sha256=checksums(sorted(made.iterdir())),
         ).save(made)
         return {precision: _parity(made, towers, inputs, precision) for precision in precisions}
 

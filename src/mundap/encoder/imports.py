@@ -9,7 +9,7 @@ import importlib.metadata
 import json
 import struct
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -267,6 +267,18 @@ def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
         yield part
 
 
+def _linear_layers(graph: Any, named: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str]]:
+    """Each linear layer, named by the bias that is added to its product, with the name of its weight."""
+    products = {node.output[0]: node for node in graph.node if node.op_type == "MatMul"}
+    for node in graph.node:
+        if node.op_type != "Add":
+            continue
+        biases = [name for name in node.input if name.startswith("encoder.") and name.endswith(".bias")]
+        summed = [products[name] for name in node.input if name in products]
+        if biases and summed:
+            yield biases[0].removesuffix(".bias"), next(name for name in summed[0].input if name in named)
+
+
 def read_onnx_bert(path: Path, vocabulary: Path) -> BertWeights:
     """A BERT out of an ONNX file whose linear layers were made into nameless products, weights transposed."""
     import onnx
@@ -277,13 +289,8 @@ def read_onnx_bert(path: Path, vocabulary: Path) -> BertWeights:
     named = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
     tensors = {name: value for name, value in named.items() if name.startswith(("embeddings.", "encoder."))}
     tensors.pop("embeddings.position_ids", None)
-    products = {node.output[0]: node for node in graph.node if node.op_type == "MatMul"}
-    for node in graph.node:
-        bias = next((name for name in node.input if name.endswith(".bias") and name.startswith("encoder.")), "")
-        product = next((products[name] for name in node.input if name in products), None)
-        if node.op_type == "Add" and bias and product is not None:
-            weight = next(name for name in product.input if name in named)
-            tensors[bias.removesuffix("bias") + "weight"] = np.ascontiguousarray(named[weight].T)
+    for layer, weight in _linear_layers(graph, named):
+        tensors[f"{layer}.weight"] = np.ascontiguousarray(named[weight].T)
     words = tensors["embeddings.word_embeddings.weight"]
     layers = 1 + max(int(name.split(".")[2]) for name in tensors if name.startswith("encoder.layer."))
     config = {

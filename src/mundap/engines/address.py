@@ -126,10 +126,32 @@ def _options(query: str) -> dict[str, str]:
     level = options.get("consistency", "Bounded")
     if level not in _LEVELS:
         raise UsageError(f"consistency={level}: choose one of {', '.join(_LEVELS)}")
-    for name in ("ca", "cert", "key"):
-        if name in options and not Path(options[name]).is_file():
-            raise UsageError(f"{name}={options[name]}: no such file")
+    _check_certificates({name: options[name] for name in ("ca", "cert", "key") if name in options})
     return options
+
+
+def _check_certificates(files: Mapping[str, str]) -> None:
+    """Wrong files are found here: of a connection that failed for them the client says only that there is none."""
+    import ssl
+
+    for name, path in files.items():
+        if not Path(path).is_file():
+            raise UsageError(f"{name}={path}: no such file")
+    if ("cert" in files or "key" in files) and len(files) < 3:
+        raise UsageError("cert, key and ca go together: our own certificate, its key, and who signed the server's")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    name = "ca"
+    try:
+        if "ca" in files:
+            context.load_verify_locations(files["ca"])
+        if "cert" in files:
+            name = "cert"
+            context.load_cert_chain(files["cert"], files["key"], password=lambda: "")  # no prompt: it is to fail
+    except OSError as error:  # those of ssl are such, too
+        reason = getattr(error, "reason", None) or error.strerror or error
+        raise UsageError(
+            f"{name}={files[name]} cannot be used ({reason}): PEM is needed, and a key of its own"
+        ) from error
 
 
 def _file(text: str, path: str) -> str:

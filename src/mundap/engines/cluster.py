@@ -6,11 +6,11 @@ done again elsewhere; a shard is there as a whole or not at all.
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mundap.encoder.runtime import Encoder
 from mundap.engines.shards import SHARD, Work, encode_shard
@@ -18,6 +18,8 @@ from mundap.errors import EngineError, ExtraMissing, MundapError
 from mundap.index.build import Options
 from mundap.index.ingest import Progress, Watcher
 from mundap.machine import cores
+
+T = TypeVar("T")
 
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, for as long as the job takes."""
@@ -44,35 +46,71 @@ def encode(
         ExtraMissing: Ray is not installed.
         EngineError: There is no cluster at this address.
     """
-    with _cluster(address) as ray:
+    with joined(address) as ray:
         absolute = tuple(str(Path(path).resolve()) for path in paths)
         work = Work(absolute, options, out.resolve(), _count(out, ray))
         work.files()  # a wrong path is an error here, not on some machine
-        # -1: as often as it takes. What a task itself raises is not tried again.
-        task = ray.remote(num_cpus=1, max_retries=-1)(_made)
-        waiting = [task.remote(work, shard) for shard in range(1, work.of + 1)]
         progress = Progress(total=work.of)
-        while waiting:
-            done, waiting = ray.wait(waiting, timeout=_LOOK_SECONDS)
-            for result in _results(ray, done, out):
-                if isinstance(result, str):
-                    raise MundapError(result)
-                progress.passages += result
-                progress.bytes += 1
+        for done in spread(ray, _made, [(work, shard) for shard in range(1, work.of + 1)], out):
+            progress.passages += sum(done)
+            progress.bytes += len(done)
             if watch is not None:
                 watch(progress)
     return out
 
 
-def _results(ray: Any, done: list[Any], out: Path) -> list[int | str]:
+def spread(
+    ray: Any, function: Callable[..., T], calls: Sequence[tuple[Any, ...]], out: Path, gpus: int = 0
+) -> Iterator[list[T]]:
+    """Call a function with each of these arguments, as tasks of one core; yields what was done since the last look.
+
+    A task whose machine dies is done again elsewhere, so it must be one that may be done twice.
+
+    Args:
+        ray: From `joined`.
+        function: What to do. It is found by its name on every machine.
+        calls: Its arguments.
+        out: Where it writes to, for messages.
+        gpus: How many a task has to itself.
+
+    Raises:
+        MundapError: The function did.
+        EngineError: It failed in another way.
+    """
+    # -1: as often as it takes. What a task itself raises is not tried again.
+    task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=-1)(_called)
+    waiting = [task.remote(function, given) for given in calls]
     try:
-        return list(ray.get(done))
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=_LOOK_SECONDS)
+            yield [result for (result,) in _results(ray, done, out)]
+    finally:
+        for one in waiting:  # nobody wants them any more
+            ray.cancel(one)
+
+
+def _called(function: Callable[..., T], given: tuple[Any, ...]) -> tuple[T] | str:
+    """One task: its result, or what went wrong; an exception of ours would not find its way back whole."""
+    os.environ.setdefault("MUNDAP_THREADS", "1")  # a task has one core
+    try:
+        return (function(*given),)
+    except MundapError as error:
+        return str(error)
+
+
+def _results(ray: Any, done: list[Any], out: Path) -> list[tuple[Any]]:
+    try:
+        results = list(ray.get(done))
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1][:300]  # above it is the traceback of another machine
         raise EngineError(
             f"encoding over Ray failed ({reason}). The shards that are done are kept in {out}: the same command goes "
             "on with the others."
         ) from error
+    for result in results:
+        if isinstance(result, str):
+            raise MundapError(result)
+    return results
 
 
 def beside(out: Path) -> Path:
@@ -85,13 +123,8 @@ def remove(shards: Path) -> None:
     shutil.rmtree(shards, ignore_errors=True)
 
 
-def _made(work: Work, shard: int) -> int | str:
-    """One task: how many passages, or what went wrong; an exception of ours would not find its way back whole."""
-    os.environ.setdefault("MUNDAP_THREADS", "1")  # a task has one core
-    try:
-        return encode_shard(work, shard, encoder=_encoder(work.settings().model)).passages
-    except MundapError as error:
-        return str(error)
+def _made(work: Work, shard: int) -> int:
+    return encode_shard(work, shard, encoder=_encoder(work.settings().model)).passages
 
 
 @lru_cache(1)
@@ -111,7 +144,13 @@ def _count(out: Path, ray: Any) -> int:
 
 
 @contextmanager
-def _cluster(address: str) -> Iterator[Any]:
+def joined(address: str) -> Iterator[Any]:
+    """Ray, connected to a cluster, or to one of this machine's cores that ends with the block.
+
+    Raises:
+        ExtraMissing: Ray is not installed.
+        EngineError: There is no cluster at this address.
+    """
     try:
         import ray
     except ModuleNotFoundError as error:

@@ -87,13 +87,15 @@ def forecast(
             tell(count)
     if not count:
         raise UsageError(f"nothing to index in {', '.join(map(str, paths))}: no passage could be read")
+    above = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
+    free = shutil.disk_usage(above).free
     rate = _rate(settings.model, tried) if settings.model else ENCODING.value
     made = plan(count, settings.dimension or 1, Machines(cores=cores(), rate=rate), text=size / count)
-    needs = [need for need in (*made.making, *made.embedded) if settings.model or need.name not in _OF_VECTORS]
-    above = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
-    kind = kind_for(settings.dense, count) if settings.model else "none"
-    free = shutil.disk_usage(above).free
-    return Forecast(count, size, settings.model or "none", kind, tuple(needs), free)
+    needs = (*made.making, *made.embedded)
+    if not settings.model:
+        needs = tuple(need for need in needs if need.name not in _OF_VECTORS)
+        return Forecast(count, size, "none", "none", needs, free)
+    return Forecast(count, size, settings.model, kind_for(settings.dense, count), needs, free)
 
 
 _OF_VECTORS = ("encoding, CPU", "approximate index")

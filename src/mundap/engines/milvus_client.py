@@ -33,7 +33,8 @@ def connected(address: Address) -> Any:
     if address.scheme == "milvus+lite":
         return _lite(address)
     protocol = "https" if address.encrypted else "http"
-    options: dict[str, Any] = {"db_name": address.database, "token": address.token}
+    # A connection of its own: pymilvus would share one with the same host and token, whatever its certificates are.
+    options: dict[str, Any] = {"db_name": address.database, "token": address.token, "dedicated": True}
     if address.encrypted:
         options |= _tls(address.options)
     with explained(address.text):

@@ -1,6 +1,5 @@
 """An index that lives in an engine, with the same questions and answers as one in a folder."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -19,13 +18,13 @@ from mundap.index.analyzer import Analyzer
 from mundap.index.catalog import Listed, page_of
 from mundap.index.corpus import Filters
 from mundap.index.fusion import Fusion
-from mundap.index.index import Index
+from mundap.index.index import Index, RankingOptions
 from mundap.index.manifest import LexicalEntry, Manifest
-from mundap.index.modes import Mode, checked_bm25
+from mundap.index.modes import Bm25, Mode
 from mundap.records import Document, Hit, Passage, Skipped
 
-_CANDIDATES = 1000  # of each list: what the scores are normalised over
 _MOST_SOURCES = 10_000  # that a pattern may match
+_AT_ONCE = 1000  # documents that one call names
 _MOST_TERMS = 1024  # of a question
 _MOST_LISTED = 100_000  # documents: each is put together from its passages
 _OF_A_PLACE = ("folder", "modified", "section", "page", "line", "language")  # what is not a document's own
@@ -91,31 +90,11 @@ class RemoteIndex(Index):
 
     # ---------------------------------------------------------------- search
 
-    def search_batch(
-        self,
-        questions: Sequence[str],
-        k: int = 10,
-        mode: Mode | None = None,
-        *,
-        filters: Filters | None = None,
-        fusion: Fusion = "zscore",
-        weight: float | None = None,
-        scale: float = 1.1,
-        candidates: int = _CANDIDATES,
-        by_document: bool = False,
-        k1: float | None = None,
-        b: float | None = None,
+    def _found(
+        self, questions: Sequence[str], k: int, how: RankingOptions, filters: Filters | None, by_document: bool
     ) -> list[list[Hit]]:
-        """The best passages for each question, as `Index.search_batch`."""
-        mode = mode or self.default_mode
-        self._check_bm25(k1, b)
-        questions = [question.encode("utf-8", "replace").decode() for question in questions]
-        self._check(questions, k, mode, fusion)
-        if not math.isfinite(scale) or not math.isfinite(weight or 0.0):
-            raise UsageError("lambda and weight must be numbers")
         size = k if not by_document else min(max(10 * k, 100), self.engine.most)
-        where = self._where(filters)
-        ranked = self._ranked(questions, size, mode, where, fusion, weight, scale, candidates)
+        ranked = self._ranked(questions, size, self._where(filters), how)
         rows = self._rows_of({key for one in ranked for key, _, _, _ in one})
         return [_hits(one, rows, k, by_document) for one in ranked]
 
@@ -126,14 +105,15 @@ class RemoteIndex(Index):
         if k > self.engine.most:
             raise UsageError(f"k = {k}: {self.engine.address} gives {self.engine.most} at most")
 
-    def _check_bm25(self, k1: float | None, b: float | None) -> None:
+    def _bm25_with(self, k1: float | None, b: float | None) -> Bm25:
         """The engine's BM25 index has its k1 and b built in."""
         settings = self.manifest.settings
-        if checked_bm25(k1, b, settings.bm25) != settings.bm25:
+        if super()._bm25_with(k1, b) != settings.bm25:
             raise UsageError(
                 f"{self.engine.address} was made with k1 {settings.k1} and b {settings.b}, and ranks with no others. "
                 "Leave them out, or build it again with --fresh."
             )
+        return settings.bm25
 
     def _where(self, filters: Filters | None) -> Where:
         if not filters:
@@ -155,33 +135,23 @@ class RemoteIndex(Index):
     def _sources(self) -> list[str]:
         return [name for name, _ in self.engine.notes() if name != SETTINGS]
 
-    def _ranked(
-        self,
-        questions: Sequence[str],
-        k: int,
-        mode: Mode,
-        where: Where,
-        fusion: Fusion,
-        weight: float | None,
-        scale: float,
-        candidates: int,
-    ) -> "list[list[_Scored]]":
-        size = k if mode != "hybrid" else min(max(k, candidates), self.engine.most)
+    def _ranked(self, questions: Sequence[str], k: int, where: Where, how: RankingOptions) -> "list[list[_Scored]]":
+        size = k if how.mode != "hybrid" else min(max(k, how.candidates), self.engine.most)
         lexical: list[Ranked] = []
         dense: list[Ranked] = []
-        if mode != "dense":
+        if how.mode != "dense":
             terms = [" ".join(self.analyzer.question_terms(question)[:_MOST_TERMS]) for question in questions]
             lexical = self.engine.bm25(terms, size, where)
-        if mode != "bm25":
+        if how.mode != "bm25":
             dense = self.engine.nearest(self._vectors(questions), size, where)
-        if mode == "bm25":
+        if how.mode == "bm25":
             return [[(key, score, score, None) for key, score in one] for one in lexical]
-        if mode == "dense":
+        if how.mode == "dense":
             return [[(key, score, None, score) for key, score in one] for one in dense]
         joined = []
         for question, left, right in zip(questions, lexical, dense, strict=True):
-            share = self.encoder.config.weight_for(question) if weight is None else weight  # type: ignore[union-attr]
-            joined.append(_joined(left, right, size, fusion, share, scale)[:k])
+            share = self.encoder.config.weight_for(question) if how.weight is None else how.weight  # type: ignore[union-attr]
+            joined.append(_joined(left, right, size, how.fusion, share, how.scale)[:k])
         return joined
 
     def _rows_of(self, keys: set[str]) -> dict[str, Row]:
@@ -197,29 +167,16 @@ class RemoteIndex(Index):
         """Passage ids and scores alone."""
         return [(hit.passage.id, hit.score) for hit in self.search(question, k, mode)]
 
-    def rerank(
-        self,
-        question: str,
-        names: Iterable[str],
-        mode: Mode | None = None,
-        *,
-        fusion: Fusion = "zscore",
-        weight: float | None = None,
-        scale: float = 1.1,
-        by_document: bool = False,
-        k1: float | None = None,
-        b: float | None = None,
-    ) -> list[Hit]:
-        """Order given passages by how well they fit a question, as `Index.rerank`; those without a score come last."""
-        mode = mode or self.default_mode
-        self._check_bm25(k1, b)
-        self._check([question], 1, mode, fusion)
+    def _ordered(self, question: str, names: Iterable[str], how: RankingOptions, by_document: bool) -> list[Hit]:
+        """Passages without a score come last."""
         rows = {row.key: row for name in names for row in self._named(name)}
-        size = min(max(1, len(rows)), self.engine.most)
+        if not rows:
+            return []
+        size = min(len(rows), self.engine.most)
         where = Where(keys=tuple(sorted(rows)))
-        found = self._ranked([question], size, mode, where, fusion, weight, scale, size)[0] if rows else []
+        found = self._ranked([question], size, where, replace(how, candidates=size))[0]
         known = {key for key, _, _, _ in found}
-        found += [(key, 0.0, 0.0 if mode == "bm25" else None, None) for key in sorted(rows) if key not in known]
+        found += [(key, 0.0, 0.0 if how.mode == "bm25" else None, None) for key in sorted(rows) if key not in known]
         return _hits(found, rows, len(rows), by_document)
 
     # ---------------------------------------------------------------- passages and documents
@@ -305,8 +262,8 @@ class RemoteIndex(Index):
             yield from self.engine.rows(where)
             return
         names = sorted({row.passage.document for row in self.engine.rows(where)})
-        for start in range(0, len(names), _CANDIDATES):
-            yield from self.engine.rows(Where(documents=tuple(names[start : start + _CANDIDATES])))
+        for start in range(0, len(names), _AT_ONCE):
+            yield from self.engine.rows(Where(documents=tuple(names[start : start + _AT_ONCE])))
 
     def skipped(self) -> list[Skipped]:
         """Not kept by an engine."""

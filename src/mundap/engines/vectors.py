@@ -8,6 +8,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,19 @@ def _keys(ids: Any, path: Path, rows: int) -> np.ndarray:
 # ---------------------------------------------------------------- checks
 
 
+def _check_complete(folder: Path, numbers: Sequence[int], total: int) -> None:
+    for number, after in pairwise(numbers):
+        if number == after:
+            raise UsageError(f"{folder} has shard {number} of {total} twice")
+    missing = sorted(set(range(1, total + 1)).difference(numbers))
+    if missing:
+        listed = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
+        raise UsageError(
+            f"{folder}: {len(missing)} of {total} shards are missing: {listed}. "
+            f"Make them with: mundap encode … --shard {missing[0]}/{total}"
+        )
+
+
 def _check_shards(folder: Path, parts: Sequence[Part], settings: Settings) -> None:
     """Every shard once, all of one job, made with the model of the index."""
     facts = [part.facts for part in parts if part.facts is not None]
@@ -287,16 +301,7 @@ def _check_shards(folder: Path, parts: Sequence[Part], settings: Settings) -> No
         return
     if len({fact.job for fact in facts}) > 1:
         raise UsageError(f"{folder} has shards of different jobs: other files, another model or another way of cutting")
-    total = facts[0].of
-    numbers = [fact.shard for fact in facts]
-    if doubled := sorted({number for number in numbers if numbers.count(number) > 1}):
-        raise UsageError(f"{folder} has shard {doubled[0]} of {total} twice")
-    if missing := [number for number in range(1, total + 1) if number not in numbers]:
-        listed = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
-        raise UsageError(
-            f"{folder}: {len(missing)} of {total} shards are missing: {listed}. "
-            f"Make them with: mundap encode … --shard {missing[0]}/{total}"
-        )
+    _check_complete(folder, sorted(fact.shard for fact in facts), facts[0].of)
     if facts[0].fingerprint != settings.fingerprint:
         raise UsageError(
             f"{folder} was made with the model {facts[0].model}, and the index has {settings.model}: their vectors do "

@@ -1,7 +1,7 @@
 """What is asked of an evaluation of answers, and what comes of it: the records."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -155,10 +155,9 @@ class AnswerFigures:
             "questions_by_match": self.rules,
         }
         if rows and len(rows[0].by_cut) > 1:
-            cuts = list(rows[0].by_cut)
-            found["exact_match_by_passages"] = {str(k): _percent([row.by_cut[k] for row in rows]) for k in cuts}
+            found["exact_match_by_passages"] = _by_cut([row.by_cut for row in rows])
         if rows and rows[0].oracle:
-            found["oracle"] = {str(k): _percent([row.oracle[k] for row in rows]) for k in rows[0].oracle}
+            found["oracle"] = _by_cut([row.oracle for row in rows])
         if any(row.confidence is not None for row in rows):
             found["confidence"] = self._believed()
         if self.unanswerable:
@@ -225,6 +224,11 @@ class AnswerFigures:
             share, threshold = calibration.coverage(both, truth)
             found["coverage_at_90_precision_with_removed"] = round(100 * share, 2)
         return found
+
+
+def _by_cut(rows: Sequence[Mapping[int, float]]) -> dict[str, float]:
+    """The mean in percent for each number of passages."""
+    return {str(k): _percent([row[k] for row in rows]) for k in rows[0]}
 
 
 def _percent(values: Any) -> float:

@@ -41,16 +41,7 @@ def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(it
     outcomes = [row for row in found.outcomes if row.confidence is not None]
     unread = len(found.outcomes) - len(outcomes)
     found.doubt(unread, "questions were not read (a script that the reader does not know?): they teach nothing")
-    every = _Cases(outcomes, found)
-    of_groups = {
-        name: _Cases([row for row in outcomes if group(row.question.text) == name], found) for name in get_args(Group)
-    }
-    of_groups = {name: cases for name, cases in of_groups.items() if cases.enough(_FEWEST_OF_GROUP)}
-    others = _Cases([row for row in outcomes if group(row.question.text) not in of_groups], found)
-    general = others if others.enough(_FEWEST) else every
-    if not general.enough(_FEWEST):
-        right = int(every.right.sum())
-        raise MundapError(f"{len(every.right)} cases, {right} of them right: too few to fit a confidence on")
+    general, of_groups = _by_language(outcomes, found)
     fitted, figures = general.fit(task.seed)
     fits = {name: cases.fit(task.seed) for name, cases in of_groups.items()}
     groups = {name: own for name, (own, _) in fits.items()}
@@ -63,6 +54,22 @@ def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(it
 
 def _values(fitted: FittedConfidence) -> dict[str, Any]:
     return {one.name: getattr(fitted, one.name) for one in fields(fitted)}
+
+
+def _by_language(outcomes: list[AnswerOutcome], found: AnswerFigures) -> tuple["_Cases", dict[Group, "_Cases"]]:
+    """The cases of the general confidence, and those of each group of languages that has enough of its own."""
+    every = _Cases(outcomes, found)
+    of_groups: dict[Group, _Cases] = {}
+    for name in get_args(Group):
+        cases = _Cases([row for row in outcomes if group(row.question.text) == name], found)
+        if cases.enough(_FEWEST_OF_GROUP):
+            of_groups[name] = cases
+    others = _Cases([row for row in outcomes if group(row.question.text) not in of_groups], found)
+    general = others if others.enough(_FEWEST) else every
+    if not general.enough(_FEWEST):
+        right = int(every.right.sum())
+        raise MundapError(f"{len(every.right)} cases, {right} of them right: too few to fit a confidence on")
+    return general, of_groups
 
 
 class _Cases:

@@ -199,9 +199,8 @@ class _Job:
         if folder or task.questions:
             asked = {question.id: question for question in self._asked()}
         if task.limit:
-            chosen = {
-                question.id for question in self._sample([asked.get(name) or Question(name, "") for name in qrels])
-            }
+            questions = [asked.get(name) or Question(name, "") for name in qrels]
+            chosen = {question.id for question in self._sample(questions)}
             qrels = {name: judged for name, judged in qrels.items() if name in chosen}
         options = (self.found.cuts, task.level, asked)
         if task.runs:
@@ -209,13 +208,7 @@ class _Job:
             return [by_qrels(name, qrels, results, *options, lookup) for name, results in self._runs()]
         strangers = sum(name not in asked for name in qrels)
         self.doubt(strangers, "judged questions are not among the questions: they count as 0")
-        relevant = {name for judged in qrels.values() for name, grade in judged.items() if grade >= task.level}
-        self.doubt(
-            sum(not self._index.has(name) for name in relevant),
-            f"of {len(relevant):,} relevant ids are not in the index",
-        )
-        # Judgements speak of documents, or of passages; where a document is one passage they are the same.
-        by_document = any(self._index.passage(name) is None and self._index.has(name) for name in relevant)
+        by_document = self._judges_documents(qrels)
         wanted = [question for question in asked.values() if question.id in qrels]
         systems = []
         for mode in self._modes:
@@ -223,6 +216,16 @@ class _Job:
                 results = self._results(wanted, mode, by_document)
                 systems.append(by_qrels(mode, qrels, results, *options, self._lookup, watch))
         return systems
+
+    def _judges_documents(self, qrels: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether judgements speak of documents, not of passages; where a document is one passage they are the same."""
+        relevant: set[str] = set()
+        for grades in qrels.values():
+            relevant.update(name for name, grade in grades.items() if grade >= self._task.level)
+        known = [name for name in relevant if self._index.has(name)]
+        missing = len(relevant) - len(known)
+        self.doubt(missing, f"of {len(relevant):,} relevant ids are not in the index")
+        return any(self._index.passage(name) is None for name in known)
 
     def _asked(self) -> list[Question]:
         task = self._task

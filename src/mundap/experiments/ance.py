@@ -3,7 +3,7 @@
 From one shallow base, each for twice as many steps: random negatives, those of the batch (NCE), BM25's, and DPR's
 mixture. And from one warm-up with BM25's negatives, each for as many steps again: random, NCE, BM25's with random ones,
 and ANCE; also BM25's and ANCE's together with those of the batch, which tells what a negative is worth from how many
-there are.
+there are. And ANCE with several vectors of a text, as for documents (MaxP).
 """
 
 import html
@@ -23,69 +23,90 @@ from mundap.training.ance.exchange import ExchangeFolder
 from mundap.training.ance.negatives import Generation
 
 WARM = "warm-up (BM25)"
-ANCE = "warm-up -> ANCE"
+ANCE = "warm-up -> ANCE (FirstP)"
 ANCE_IN_BATCH = "warm-up -> ANCE + in-batch"
+MAXP = "warm-up -> ANCE (MaxP)"
 _RANDOM: dict[str, Any] = {"in_batch_negatives": False, "hard_negatives": 0, "random_negatives": 1}
 _NCE: dict[str, Any] = {"in_batch_negatives": True, "hard_negatives": 0}
 _BM25: dict[str, Any] = {"in_batch_negatives": False, "hard_negatives": 1}
 _DPR: dict[str, Any] = {"in_batch_negatives": True, "hard_negatives": 1}
-_ALONE: Mapping[str, tuple[dict[str, Any], dict[str, float]]] = {
-    "random": (_RANDOM, {"mrr10": 0.261}),
-    "NCE (in-batch)": (_NCE, {"mrr10": 0.256}),
-    "BM25 negatives": (_BM25, {"mrr10": 0.299}),
-    "DPR (BM25 + in-batch)": (_DPR, {"mrr10": 0.311}),
-}
-_AFTER: Mapping[str, tuple[dict[str, Any], dict[str, float]]] = {
-    "warm-up -> random": (_RANDOM, {"mrr10": 0.280}),
-    "warm-up -> NCE": (_NCE, {"mrr10": 0.279}),
-    "warm-up -> BM25 + random": ({**_BM25, "random_negatives": 1}, {"mrr10": 0.306}),
-    "warm-up -> BM25 + in-batch": (_DPR, {}),
-    ANCE: (_BM25, {"mrr10": 0.330}),
-    ANCE_IN_BATCH: (_DPR, {}),
-}
+_DEPTH = 1000
 _COLUMNS = (
     Column("mrr10", "MRR@10", 1.0, 3),
+    Column("recall", "recall@1000", 1.0, 3),
+    Column("rerank_ndcg10", "passages, rerank nDCG@10", 1.0, 3),
+    Column("ndcg10", "passages, retrieval nDCG@10", 1.0, 3),
+    Column("documents_rerank_ndcg10", "documents, rerank nDCG@10", 1.0, 3),
+    Column("documents_ndcg10", "documents, retrieval nDCG@10", 1.0, 3),
     Column("top1", "top-1"),
     Column("top20", "top-20"),
-    Column("top100", "top-100"),
-    Column("rerank_mrr10", "rerank MRR@10", 1.0, 3),
-    Column("rerank_top1", "rerank top-1"),
+)
+
+
+def _paper(*figures: float | None) -> dict[str, float]:
+    """A row of the paper's table: MS MARCO's MRR@10 and recall@1000, TREC DL's nDCG@10."""
+    known = zip(_COLUMNS[: len(figures)], figures, strict=True)
+    return {column.name: figure for column, figure in known if figure is not None}
+
+
+_ALONE: Mapping[str, tuple[dict[str, Any], dict[str, float]]] = {
+    "random": (_RANDOM, _paper(0.261, 0.949, 0.605, 0.552, 0.615, 0.543)),
+    "NCE (in-batch)": (_NCE, _paper(0.256, 0.943, 0.602, 0.539, 0.618, 0.542)),
+    "BM25 negatives": (_BM25, _paper(0.299, 0.928, 0.664, 0.591, 0.626, 0.529)),
+    "DPR (BM25 + in-batch)": (_DPR, _paper(0.311, 0.952, 0.653, 0.600, 0.629, 0.557)),
+}
+_AFTER: Mapping[str, tuple[dict[str, Any], dict[str, float]]] = {
+    "warm-up -> random": (_RANDOM, _paper(0.280, 0.948, 0.609, 0.576, 0.637, 0.566)),
+    "warm-up -> NCE": (_NCE, _paper(0.279, 0.942, 0.608, 0.571, 0.638, 0.564)),
+    "warm-up -> BM25 + random": ({**_BM25, "random_negatives": 1}, _paper(0.306, 0.939, 0.648, 0.591, 0.626, 0.540)),
+    "warm-up -> BM25 + in-batch": (_DPR, {}),
+    ANCE: (_BM25, _paper(0.330, 0.959, 0.677, 0.648, 0.641, 0.615)),
+    ANCE_IN_BATCH: (_DPR, {}),
+    MAXP: (_BM25, _paper(None, None, None, None, 0.671, 0.628)),
+}
+_QUOTED = (
+    Quoted("DeepCT", _paper(0.243, None, None, None, None, 0.554), "Dai and Callan 2019, in ANCE, table 1"),
+    Quoted(
+        "best traditional TREC run", _paper(0.240, None, None, 0.554, None, 0.549), "TREC DL 2019, in ANCE, table 1"
+    ),
+    Quoted("BERT reranker", _paper(None, None, 0.742, None, 0.646), "TREC DL 2019, in ANCE, table 1"),
 )
 
 
 def plan(lab: Lab) -> Plan:
     """All kinds of negatives, and why they differ."""
     arms = [
-        Arm("BM25", lambda lab, seed: _measured(lab, None), {"mrr10": 0.240}, seeded=False),
+        Arm("BM25", lambda lab, seed: _bm25(lab), _paper(0.240, 0.814, None, 0.506, None, 0.519), seeded=False),
         Arm("base", lambda lab, seed: _measured(lab, lab.data.base_model), seeded=False),
         Arm(WARM, lambda lab, seed: _measured(lab, _warm(lab, seed))),
     ]
     for name, (_, paper) in {**_ALONE, **_AFTER}.items():
-        arms.append(Arm(name, _measure(name), paper))
+        if name != MAXP or lab.documents:
+            arms.append(Arm(name, _measure(name), paper))
+    claims = [
+        Claim("ANCE beats BM25 + random negatives", ANCE, "warm-up -> BM25 + random", "mrr10"),
+        Claim("ANCE beats DPR", ANCE, "DPR (BM25 + in-batch)", "mrr10"),
+        Claim("ANCE beats random negatives after the same warm-up", ANCE, "warm-up -> random", "mrr10"),
+        Claim("ANCE's negatives beat BM25's at equal numbers", ANCE_IN_BATCH, "warm-up -> BM25 + in-batch", "mrr10"),
+        Claim("DPR beats BM25 negatives alone", "DPR (BM25 + in-batch)", "BM25 negatives", "mrr10"),
+    ]
+    if lab.documents:
+        claims.append(Claim("For documents, MaxP beats FirstP", MAXP, ANCE, "documents_ndcg10"))
     return Plan(
         title="Where should negatives come from?",
-        source="ANCE, table 1 (MRR@10 on MS MARCO passages), figures 3 to 5",
+        source="ANCE, table 1 (MRR@10 and recall on MS MARCO passages, nDCG@10 on TREC DL 2019), figures 3 to 5",
         columns=_COLUMNS,
         arms=arms,
-        claims=(
-            Claim("ANCE beats BM25 + random negatives", ANCE, "warm-up -> BM25 + random", "mrr10"),
-            Claim("ANCE beats DPR", ANCE, "DPR (BM25 + in-batch)", "mrr10"),
-            Claim("ANCE beats random negatives after the same warm-up", ANCE, "warm-up -> random", "mrr10"),
-            Claim(
-                "ANCE's negatives beat BM25's at equal numbers", ANCE_IN_BATCH, "warm-up -> BM25 + in-batch", "mrr10"
-            ),
-            Claim("DPR beats BM25 negatives alone", "DPR (BM25 + in-batch)", "BM25 negatives", "mrr10"),
-        ),
-        quoted=(
-            Quoted("DeepCT", {"mrr10": 0.243}, "Dai and Callan 2019"),
-            Quoted("best traditional TREC run", {"mrr10": 0.240}, "TREC DL 2019"),
-        ),
+        claims=claims,
+        quoted=_QUOTED,
         caution=(
-            f"{SMALLER} The paper's column is MS MARCO. A warm-up and what follows it have a schedule of the learning "
-            "rate each, the other runs one over all steps. Kinds differ in number too: a question has one negative of "
-            "its own with random, BM25 and ANCE, and with in-batch ones as many as the batch has passages. Where the "
-            "test file names no gold passage, only questions that BM25 answers within its top 100 are asked, which "
-            "favours BM25."
+            f"{SMALLER} The first passage with the answer is taken for the only relevant one, and BM25's best hundred "
+            "are reranked. A passage also stands for a document: FirstP sees its first "
+            f"{lab.scale.passage_length} tokens, MaxP up to four chunks of {lab.chunked['chunk_words']} words. A "
+            "warm-up and what follows it have a schedule of the learning rate each, the other runs one over all steps. "
+            "Kinds differ in number too: a question has one negative of its own with random, BM25 and ANCE, and with "
+            "in-batch ones as many as the batch has passages. Where the test file names no gold passage, only "
+            "questions that BM25 answers within its top 100 are asked, which favours BM25."
         ),
         appendix=_appendix,
     )
@@ -97,7 +118,11 @@ def _warm(lab: Lab, seed: int) -> Path:
 
 def _measure(name: str) -> Any:
     def measure(lab: Lab, seed: int) -> Mapping[str, Any]:
-        return _measured(lab, _model(lab, name, seed))
+        model = _model(lab, name, seed)
+        if name == MAXP:
+            return _as_documents(_measured(lab, model, **_by_document(lab)))
+        values = _measured(lab, model)
+        return values | _as_documents(values) if name == ANCE else values
 
     return measure
 
@@ -107,21 +132,33 @@ def _model(lab: Lab, name: str, seed: int) -> Path:
         twice: dict[str, Any] = {"max_steps": 2 * lab.scale.steps, "epochs": 2 * lab.scale.epochs}
         return lab.trained(slug(name), seed, **_ALONE[name][0], **twice)
     changes: dict[str, Any] = {**_AFTER[name][0], "base_model": str(_warm(lab, seed))}
+    if name == MAXP:
+        return lab.trained_by_ance(slug(name), seed, **changes, **_by_document(lab))
     if name in (ANCE, ANCE_IN_BATCH):
         return lab.trained_by_ance(slug(name), seed, **changes)
     return lab.trained(slug(name), seed, **changes)
 
 
-def _measured(lab: Lab, folder: Path | None) -> Mapping[str, Any]:
-    """Retrieval from the corpus, and reranking of BM25's best hundred."""
+def _by_document(lab: Lab) -> dict[str, Any]:
+    return {"index": str(lab.documents), **lab.chunked}
+
+
+def _bm25(lab: Lab) -> Mapping[str, Any]:
     ranking = lab.ranking()
-    if folder is None:
-        ranks = reranked = ranking.of_bm25()
-    else:
-        model = lab.model(folder)
-        ranks, reranked = ranking.of_model(model), ranking.reranked(model)
-    again = {f"rerank_{name}": values for name, values in figures_of(reranked).items()}
-    return {**figures_of(ranks), **again}
+    ranks = ranking.of_bm25(_DEPTH)
+    return {**figures_of(ranks), "recall": (ranks > 0).astype(float)}
+
+
+def _measured(lab: Lab, folder: Path, **changes: Any) -> dict[str, Any]:
+    """Retrieval from the corpus, and reranking of BM25's best hundred."""
+    ranking, model = lab.ranking(), lab.model(folder, **changes)
+    ranks = ranking.of_model(model, _DEPTH)
+    again = {f"rerank_{name}": values for name, values in figures_of(ranking.reranked(model)).items()}
+    return {**figures_of(ranks), "recall": (ranks > 0).astype(float), **again}
+
+
+def _as_documents(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"documents_{name}": values[name] for name in ("rerank_ndcg10", "ndcg10")}
 
 
 def _appendix(lab: Lab, outcomes: Outcomes) -> Extra:

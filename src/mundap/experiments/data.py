@@ -148,7 +148,8 @@ def prepare(files: DataFiles, base_model: Path, scale: Scale, folder: Path, tell
 
 
 def _refuse_other(files: DataFiles, base_model: Path, scale: Scale, folder: Path) -> None:
-    facts = {"scale": asdict(scale), "corpus": files.corpus, "sets": files.sets, "base_model": base_model}
+    sizes = replace(scale, time="", disk="")  # other words for the same sizes change nothing
+    facts = {"scale": asdict(sizes), "corpus": files.corpus, "sets": files.sets, "base_model": base_model}
     text = json.dumps(facts, default=str, sort_keys=True)
     known = folder / "facts.json"
     if known.exists() and known.read_text("utf-8") != text:
@@ -170,7 +171,7 @@ def _pool_folder(files: DataFiles, folder: Path) -> Path:
 
 def _cut(files: DataFiles, scale: Scale, folder: Path, tell: Tell) -> None:
     pool_folder = _pool_folder(files, folder)
-    if pool_folder == folder / "pool" and not pool_folder.exists():
+    if not (pool_folder / "manifest.json").exists():
         Index.build(list(files.corpus), pool_folder, model="none")
     pool = Index(pool_folder)
     held: dict[str, list[tuple[Question, list[Passage]]]] = {}

@@ -78,7 +78,7 @@ def look(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generatio
         models: By name: the folder.
         published: For some of them the generation they were last trained with; the others are taken to refresh now.
     """
-    scratch = lab.out / "data" / "evidence"
+    scratch = lab.data_folder / "evidence"
     scratch.mkdir(parents=True, exist_ok=True)
     source = ExampleFile(lab.data_set(lab.data.first), scratch)
     rng = random.Random(0)  # noqa: S311
@@ -89,15 +89,15 @@ def look(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generatio
     for name, folder in models.items():
         model = lab.model(folder)
         numbers, _ = model.top(texts, _DEPTH)
-        nearest = _nearest(model, chosen, numbers.tolist(), source.match)
         if name in published:
-            lists = published[name].numbers[rows].tolist()
-            nearest = [[number for number in ranked if number >= 0] for ranked in lists]
+            nearest = [ranked[ranked >= 0].tolist() for ranked in published[name].numbers[rows]]
+        else:
+            nearest = _nearest(model, chosen, numbers.tolist(), source.match)
         kinds = {
             "random": [list(one.negatives) for one in chosen],
             "in-batch": [_others(one, chosen, source.match) for one in chosen],
             "BM25": [list(one.hard) for one in chosen],
-            "ANN": [[model.corpus.context(number) for number in ranked] for ranked in nearest],
+            "ANN": [list(map(model.corpus.context, ranked)) for ranked in nearest],
         }
         found.kinds[name] = {}
         for kind, wrong in kinds.items():

@@ -10,6 +10,7 @@ from mundap.experiments.data import write_mined
 from mundap.experiments.frame import Arm, Claim, Column, Plan, slug
 from mundap.experiments.lab import Lab
 from mundap.experiments.negatives import SMALLER
+from mundap.experiments.ranking import figures_of
 from mundap.index.index import Index
 from mundap.mining.make import MiningReport, Rules, make
 from mundap.mining.negatives import Counts
@@ -18,7 +19,6 @@ from mundap.training.recipe import DataSet
 
 TOP = (Column("top20", "top-20"), Column("top1", "top-1"), Column("top5", "top-5"), Column("top100", "top-100"))
 _SHARES = (1 / 32, 1 / 8, 1 / 4, 1.0)
-_SIZES = {1 / 32: "1k", 1 / 8: "10k", 1 / 4: "20k", 1.0: "all"}
 
 
 def bm25_arm(paper: Mapping[str, float] | None = None, name: str = "") -> Arm:
@@ -30,7 +30,7 @@ def sample_efficiency(lab: Lab) -> Plan:
     """DPR's figure 1: top-k accuracy by the number of training questions."""
     whole = lab.data.questions[lab.data.first]
     counts = sorted({max(lab.scale.batch_size, round(whole * share)) for share in _SHARES})
-    arms = [bm25_arm({"top20": 59.1, "top100": 73.7})]
+    arms = [bm25_arm({"top20": 59.1, "top100": 73.7}), Arm("the base, untrained", _untrained, seeded=False)]
     names = {}
     for count in counts:
         names[count] = f"{count:,} questions"
@@ -54,10 +54,15 @@ def sample_efficiency(lab: Lab) -> Plan:
     )
 
 
+def _untrained(lab: Lab, seed: int) -> Mapping[str, Any]:
+    return figures_of(lab.ranking().of_model(lab.model(lab.data.base_model)))
+
+
 def _limited(name: str, count: int) -> Any:
     def measure(lab: Lab, seed: int) -> Mapping[str, Any]:
-        chosen = lab.data_set(lab.data.first, max_examples=count, sample_seed=seed)
-        return lab.retrieval(lab.trained(slug(name), seed, sets=[chosen]))
+        limit = {} if count == lab.data.questions[lab.data.first] else {"max_examples": count, "sample_seed": seed}
+        chosen = lab.data_set(lab.data.first, **limit)
+        return lab.retrieval(slug(name), seed, sets=[chosen])
 
     return measure
 
@@ -66,10 +71,10 @@ def gold_vs_distant(lab: Lab) -> Plan:
     """DPR's appendix A: the gold passage, or the highest BM25 passage with the answer."""
 
     def gold(lab: Lab, seed: int) -> Mapping[str, Any]:
-        return lab.retrieval(lab.trained("gold", seed, sets=[_alike(lab)[0]]))
+        return lab.retrieval("gold", seed, sets=[_alike(lab)[0]])
 
     def distant(lab: Lab, seed: int) -> Mapping[str, Any]:
-        return lab.retrieval(lab.trained("distant", seed, sets=[_alike(lab)[1]]))
+        return lab.retrieval("distant", seed, sets=[_alike(lab)[1]])
 
     return Plan(
         title="Does a distant positive cost accuracy?",
@@ -83,7 +88,7 @@ def gold_vs_distant(lab: Lab) -> Plan:
 
 def _alike(lab: Lab) -> tuple[DataSet, DataSet]:
     """The same questions with their gold passages, and with passages that BM25 finds."""
-    folder = lab.out / "data"
+    folder = lab.data_folder
     paths = (folder / "gold.jsonl", folder / "distant.jsonl")
     if not all(path.exists() for path in paths):
         _write_alike(lab, *paths)

@@ -6,6 +6,7 @@ stopped goes on where it was.
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ import numpy as np
 from mundap.disk import json_bytes, write_atomic
 from mundap.experiments import figures
 from mundap.experiments.lab import Lab
+
+_SECONDS, _CPU_SECONDS = "seconds", "cpu seconds"  # kept beside an arm's values
 
 Values = Mapping[str, Any]
 """By column: a value for every question (or for every measurement)."""
@@ -147,6 +150,8 @@ def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
         "source": plan.source,
         "setting": lab.describe(),
         "seeds": lab.scale.seeds,
+        "seconds": _total(outcomes, _SECONDS),
+        "cpu_seconds": _total(outcomes, _CPU_SECONDS),
         "arms": {arm.name: _row(arm, plan.columns, outcomes[arm.name]) for arm in plan.arms},
         "quoted": [{"name": one.name, "paper": dict(one.paper), "source": one.source} for one in plan.quoted],
         "claims": judge_claims(plan, outcomes),
@@ -169,21 +174,32 @@ def _outcome(arm: Arm, lab: Lab, seed: int) -> dict[str, np.ndarray]:
     path = lab.out / "outcomes" / f"{slug(arm.name)}-{seed}.json"
     if not path.exists():
         lab.tell(f"seed {seed + 1} of {lab.scale.seeds}: {arm.name}")
+        began, worked = time.monotonic(), time.process_time()
         values = {name: np.asarray(row, float).tolist() for name, row in arm.measure(lab, seed).items()}
+        values[_SECONDS] = [time.monotonic() - began]
+        values[_CPU_SECONDS] = [time.process_time() - worked]
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json_bytes(values))
     return {name: np.array(row) for name, row in json.loads(path.read_text("utf-8")).items()}
+
+
+def _total(outcomes: Outcomes, name: str) -> float:
+    """The sum over all runs of an experiment. A run that another experiment had made already costs next to nothing."""
+    every = [one[name] for runs in outcomes.values() for one in runs if name in one]
+    return round(float(sum(one.sum() for one in every)), 1)
 
 
 def _row(arm: Arm, columns: Sequence[Column], every: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Any]:
     """Means over the seeds with their intervals, and the paper's figure beside each."""
     row: dict[str, Any] = {}
     for column in columns:
-        if column.name not in every[0]:
-            continue
-        row[column.name] = figures.interval([column.scale * float(one[column.name].mean()) for one in every])
+        cell: dict[str, Any] = {}
+        if column.name in every[0]:
+            cell = figures.interval([column.scale * float(one[column.name].mean()) for one in every])
         if column.name in arm.paper:
-            row[column.name]["paper"] = arm.paper[column.name]
+            cell["paper"] = arm.paper[column.name]
+        if cell:
+            row[column.name] = cell
     return row
 
 

@@ -1,7 +1,6 @@
 """ORQA as a whole: pre-training by the inverse cloze task, then the question encoder alone; and DPR without it."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mundap.experiments.examples import bm25_arm
@@ -15,25 +14,26 @@ from mundap.training.recipe import DataSet
 def plan(lab: Lab) -> Plan:
     """What the pre-training brings, and whether DPR needs it."""
 
-    def pretrained(lab: Lab, seed: int) -> Path:
-        """Both towers, trained on sentences and the passages they were taken from."""
-        train, _ = write_examples(str(lab.data.index), lab.out / "data" / "ict", keep=0.1)
-        changes: dict[str, Any] = {"hard_negatives": 0, "mask_false_negatives": False}
-        return lab.trained("ict", seed, sets=[DataSet(str(train))], **changes)
+    def cloze(lab: Lab) -> dict[str, Any]:
+        """Sentences and the passages they were taken from, to train both towers on."""
+        train, _ = write_examples(str(lab.data.index), lab.data_folder / "ict", keep=0.1)
+        return {"sets": [DataSet(str(train))], "hard_negatives": 0, "mask_false_negatives": False}
+
+    def pretrained(lab: Lab, seed: int) -> str:
+        return str(lab.trained("ict", seed, **cloze(lab)))
 
     def ict_alone(lab: Lab, seed: int) -> Mapping[str, Any]:
-        return lab.retrieval(pretrained(lab, seed))
+        return lab.retrieval("ict", seed, **cloze(lab))
 
     def orqa(lab: Lab, seed: int) -> Mapping[str, Any]:
-        start = str(pretrained(lab, seed))
         frozen: dict[str, Any] = {"towers": "two", "freeze_tower": "passage", "hard_negatives": 0}
-        return lab.retrieval(lab.trained("orqa", seed, base_model=start, **frozen))
+        return lab.retrieval("orqa", seed, base_model=pretrained(lab, seed), **frozen)
 
     def dpr(lab: Lab, seed: int) -> Mapping[str, Any]:
-        return lab.retrieval(lab.trained("dpr", seed))
+        return lab.retrieval("dpr", seed)
 
     def dpr_after(lab: Lab, seed: int) -> Mapping[str, Any]:
-        return lab.retrieval(lab.trained("ict-dpr", seed, base_model=str(pretrained(lab, seed))))
+        return lab.retrieval("ict-dpr", seed, base_model=pretrained(lab, seed))
 
     return Plan(
         title="Does a retriever need pre-training by the inverse cloze task?",

@@ -1,22 +1,28 @@
 """Where the arms of an experiment are trained and measured."""
 
+import hashlib
+import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from mundap.disk import json_bytes, write_atomic
 from mundap.experiments.data import DataFiles, Prepared, prepare
 from mundap.experiments.ranking import Model, Ranking, TrainedEncoder, figures_of
 from mundap.experiments.reading import Reading
 from mundap.experiments.scales import Scale
+from mundap.index.index import Index
 from mundap.training import reader, retriever
 from mundap.training.ance import trainer
 from mundap.training.learner import Tell
-from mundap.training.recipe import AnceRecipe, DataSet, ReaderRecipe, RetrieverRecipe
+from mundap.training.loop import cpu_has_bf16
+from mundap.training.recipe import AnceRecipe, DataSet, ReaderRecipe, RetrieverRecipe, TrainingRecipe
 
 QUESTION_LENGTH = 32
 _RUN_STATE = ("checkpoints", "best.safetensors", "data", "tensorboard")
@@ -33,6 +39,7 @@ class Inputs:
         scale: How large.
         reader: The checkpoint that readers start from, if it is not `base_model`.
         keep_models: Keep the trained models when the experiment is done.
+        shared: Where data and models are, which experiments with the same data share; by default `out`.
     """
 
     files: DataFiles
@@ -41,6 +48,7 @@ class Inputs:
     scale: Scale
     reader: Path | None = None
     keep_models: bool = False
+    shared: Path | None = None
 
 
 class Lab:
@@ -54,6 +62,7 @@ class Lab:
     def __init__(self, inputs: Inputs, tell: Tell = lambda line: None) -> None:
         self.inputs = inputs
         self.out = inputs.out
+        self.shared = inputs.shared or inputs.out
         self.scale = inputs.scale
         self.tell = tell
         self._open: dict[Path, Model] = {}
@@ -61,8 +70,34 @@ class Lab:
     @cached_property
     def data(self) -> Prepared:
         """The data, cut to the scale."""
-        scale, folder = self.scale, self.out / "data"
-        return prepare(self.inputs.files, self.inputs.base_model, scale, folder, self.tell)
+        return prepare(self.inputs.files, self.inputs.base_model, self.scale, self.data_folder, self.tell)
+
+    @property
+    def data_folder(self) -> Path:
+        """Where the data is, and what experiments make of it."""
+        return self.shared / "data"
+
+    @cached_property
+    def documents(self) -> Path | None:
+        """The corpus again, its texts whole and as up to four chunks each, for MaxP.
+
+        None at full scale if the corpus was given as an index, whose documents are cut already.
+        """
+        files = [self.data.index.with_name("corpus.jsonl")]
+        if not self.scale.passages:
+            files = list(self.inputs.files.corpus)
+            if any((one / "manifest.json").is_file() for one in files):
+                return None
+        out = self.data_folder / "documents"
+        if not (out / "manifest.json").exists():
+            words, chunks = self.chunked["chunk_words"], self.chunked["chunks"]
+            Index.build(files, out, model="none", words=words, chunks=chunks, sentences=False)
+        return out
+
+    @property
+    def chunked(self) -> dict[str, int]:
+        """How a document is cut for MaxP: a chunk has about as many tokens as a passage may have."""
+        return {"chunks": 4, "chunk_words": 2 * self.scale.passage_length // 3}
 
     @property
     def reader_base(self) -> Path:
@@ -81,11 +116,34 @@ class Lab:
             "steps": self.scale.steps or f"{self.scale.epochs} epochs",
             "batch_size": self.scale.batch_size,
             "passage_length": self.scale.passage_length,
+            "precision": self._precision,
         }
 
+    @property
+    def _precision(self) -> str:
+        """A cut scale is for a CPU, and takes half the time in bf16 where that has instructions for it."""
+        quick = self.scale.passages and not torch.cuda.is_available() and cpu_has_bf16()
+        return "bf16" if quick else "fp32"
+
     def folder(self, arm: str, seed: int) -> Path:
-        """The folder of a run."""
-        return self.out / "runs" / f"{arm}-{seed}"
+        """The folder of a run of this experiment, be it made here or by another one."""
+        return self.shared / "runs" / self._runs.get(f"{arm}-{seed}", "none")
+
+    @cached_property
+    def _runs(self) -> dict[str, str]:
+        """By arm and seed: the name of the run's folder."""
+        path = self.out / "runs.json"
+        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+    def _claimed(self, arm: str, seed: int, recipe: TrainingRecipe) -> Path:
+        """The folder of a run. Its name is made of the recipe, so that experiments share runs that are the same."""
+        facts = asdict(recipe) | {"kind": type(recipe).__name__}
+        name = hashlib.sha256(json.dumps(facts, default=str, sort_keys=True).encode()).hexdigest()[:16]
+        if self._runs.get(f"{arm}-{seed}") != name:
+            self._runs[f"{arm}-{seed}"] = name
+            self.out.mkdir(parents=True, exist_ok=True)
+            write_atomic(self.out / "runs.json", json_bytes(self._runs))
+        return self.shared / "runs" / name
 
     def recipe(self, seed: int, sets: Sequence[DataSet] | None = None, **changes: Any) -> AnceRecipe:
         """The recipe that all retrievers share, changed for an arm."""
@@ -99,6 +157,7 @@ class Lab:
             "max_steps": scale.steps,
             "learning_rate": scale.learning_rate,
             "dropout": 0.0 if scale.new_layers else -1.0,
+            "precision": self._precision,
             "question_length": QUESTION_LENGTH,
             "passage_length": scale.passage_length,
             "checkpoint_minutes": 5.0,
@@ -114,33 +173,35 @@ class Lab:
 
     def trained(self, arm: str, seed: int, sets: Sequence[DataSet] | None = None, **changes: Any) -> Path:
         """The model of an arm and seed, trained now if it is not there."""
-        out = self.folder(arm, seed)
+        recipe = self._recipe_of(seed, sets, changes)
+        out = self._claimed(arm, seed, recipe)
         if not (out / "model").exists():
-            whole = self.recipe(seed, sets, output_dir=str(out), **changes_of(changes))
-            retriever.train(_plain(whole, changes))
+            retriever.train(replace(recipe, output_dir=str(out)))
             _tidy_run(out)
         return out / "model"
 
+    def _recipe_of(self, seed: int, sets: Sequence[DataSet] | None, changes: dict[str, Any]) -> RetrieverRecipe:
+        # An AnceRecipe needs a hard negative; whether there is one in the end, `_plain` decides.
+        needed = {**changes, "hard_negatives": max(1, changes.get("hard_negatives", 1))}
+        return _plain(self.recipe(seed, sets, **needed), changes)
+
     def trained_by_ance(self, arm: str, seed: int, **changes: Any) -> Path:
         """The same with ANCE's negatives."""
-        out = self.folder(arm, seed)
+        recipe = self.recipe(seed, **changes)
+        out = self._claimed(arm, seed, recipe)
         if not (out / "model").exists():
-            trainer.train(self.recipe(seed, output_dir=str(out), **changes))
+            trainer.train(replace(recipe, output_dir=str(out)))
             _tidy_run(out)
             for part in ("rounds", "tokens", "weights"):
                 shutil.rmtree(out / trainer.EXCHANGE / part, ignore_errors=True)
         return out / "model"
 
-    def trained_reader(self, arm: str, seed: int, examples: Path, **changes: Any) -> Path:
+    def trained_reader(self, arm: str, seed: int, examples: Path, name: str = "", **changes: Any) -> Path:
         """The folder of a reader's run: `model`, and after joint training `retriever`."""
-        out, scale = self.folder(arm, seed), self.scale
-        parts = ("model", "retriever") if changes.get("retriever") else ("model",)
-        if all((out / part).exists() for part in parts):
-            return out
+        scale = self.scale
         shared: dict[str, Any] = {
-            "train": (DataSet(str(examples), match=self.data.test[self.data.first].match),),
+            "train": (DataSet(str(examples), match=self.data.test[name or self.data.first].match),),
             "base_model": str(self.reader_base),
-            "output_dir": str(out),
             "batch_size": scale.reader_batch_size,
             "num_passages": scale.num_passages,
             "no_answer_ratio": 0.0,  # every question teaches both selection and span
@@ -149,17 +210,22 @@ class Lab:
             "dropout": 0.0 if scale.new_layers else -1.0,
             "question_length": QUESTION_LENGTH,
             "passage_length": scale.reader_length,
+            "precision": self._precision,
             "seed": seed,
         }
-        reader.train(ReaderRecipe(**{**shared, **changes}))
-        _tidy_run(out)
+        recipe = ReaderRecipe(**{**shared, **changes})
+        out = self._claimed(arm, seed, recipe)
+        parts = ("model", "retriever") if recipe.retriever else ("model",)
+        if not all((out / part).exists() for part in parts):
+            reader.train(replace(recipe, output_dir=str(out)))
+            _tidy_run(out)
         return out
 
     def model(self, folder: Path, vectors: Any | None = None, **changes: Any) -> Model:
         """A trained retriever with the vectors of the corpus; the last one that was opened is kept open."""
         if folder not in self._open:
             self._open.clear()
-            self._open[folder] = Model(folder, self.recipe(0, **changes), self.out / "data" / "tokens", vectors)
+            self._open[folder] = Model(folder, self.recipe(0, **changes), self.data_folder / "tokens", vectors)
         return self._open[folder]
 
     def encoder(self, folder: Path) -> TrainedEncoder:
@@ -170,11 +236,21 @@ class Lab:
         """The held-back questions of a data set, and who ranks what for them."""
         return Ranking(self.data.index, self.data.test[name or self.data.first])
 
-    def retrieval(self, folder: Path, name: str = "", **changes: Any) -> dict[str, np.ndarray]:
-        """How well a retriever does on the held-back questions: top-k and MRR@10 for every question."""
-        model = self.model(folder, **changes)
-        ranking = self.ranking(name)
-        return figures_of(ranking.of_model(model))
+    def retrieval(
+        self, arm: str, seed: int, sets: Sequence[DataSet] | None = None, name: str = "", **changes: Any
+    ) -> dict[str, np.ndarray]:
+        """Train a retriever and ask it the held-back questions: top-k and MRR@10 for every question.
+
+        The ranks are kept with the run, for other experiments that have it too.
+        """
+        name = name or self.data.first
+        run = self._claimed(arm, seed, self._recipe_of(seed, sets, changes))
+        path = run / f"ranks-{name}.json"
+        if not path.exists():
+            compared = {key: changes[key] for key in ("similarity", "temperature") if key in changes}
+            model = self.model(self.trained(arm, seed, sets, **changes), **compared)
+            write_atomic(path, json_bytes(self.ranking(name).of_model(model).tolist()))
+        return figures_of(np.array(json.loads(path.read_text("utf-8"))))
 
     def bm25(self, name: str = "") -> dict[str, np.ndarray]:
         """How well BM25 does."""
@@ -186,24 +262,28 @@ class Lab:
 
     def recipes(self) -> dict[str, str]:
         """The recipe of the first run of every arm, as TOML."""
-        paths = sorted(self.out.glob("runs/*-0/recipe.toml"))
-        return {path.parent.name.removesuffix("-0"): path.read_text("utf-8") for path in paths}
+        found = {}
+        for arm in sorted(self._runs):
+            path = self.shared / "runs" / self._runs[arm] / "recipe.toml"
+            if arm.endswith("-0") and path.exists():
+                found[arm.removesuffix("-0")] = path.read_text("utf-8")
+        return found
 
     def tidy(self) -> None:
         """Remove what is no longer needed when all figures are known: models, token ids, the pool."""
         self._open.clear()
-        if self.inputs.keep_models:
-            return
-        for path in (*self.out.glob("runs/*/model"), *self.out.glob("runs/*/retriever"), *self.out.glob("runs/*/ance")):
+        if not self.inputs.keep_models:
+            tidy(self.shared, self.scale)
+
+
+def tidy(shared: Path, scale: Scale) -> None:
+    """Remove models, token ids and the pool of experiments that are done."""
+    for part in ("model", "retriever", trainer.EXCHANGE):
+        for path in shared.glob(f"runs/*/{part}"):
             shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(self.out / "data" / "tokens", ignore_errors=True)
-        if self.scale.passages:  # at full scale the pool is the corpus
-            shutil.rmtree(self.out / "data" / "pool", ignore_errors=True)
-
-
-def changes_of(changes: dict[str, Any]) -> dict[str, Any]:
-    """An AnceRecipe needs a hard negative; whether there is one in the end, `_plain` decides."""
-    return {**changes, "hard_negatives": max(1, changes.get("hard_negatives", 1))}
+    shutil.rmtree(shared / "data" / "tokens", ignore_errors=True)
+    if scale.passages:  # at full scale the pool is the corpus
+        shutil.rmtree(shared / "data" / "pool", ignore_errors=True)
 
 
 def _plain(whole: AnceRecipe, changes: dict[str, Any]) -> RetrieverRecipe:

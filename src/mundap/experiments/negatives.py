@@ -13,11 +13,11 @@ SMALLER = (
 )
 
 
-def retriever_arm(name: str, paper: Mapping[str, float], changes: Mapping[str, Any], **measured: Any) -> Arm:
+def retriever_arm(name: str, paper: Mapping[str, float], changes: Mapping[str, Any]) -> Arm:
     """A row that is a recipe: train with these changes, then retrieve."""
 
     def measure(lab: Lab, seed: int) -> Mapping[str, Any]:
-        return lab.retrieval(lab.trained(slug(name), seed, **changes), **measured)
+        return lab.retrieval(slug(name), seed, **changes)
 
     return Arm(name, measure, paper)
 
@@ -85,7 +85,7 @@ def similarity_and_loss(lab: Lab) -> Plan:
             same = {"similarity": similarity, "temperature": temperature if loss == "nll" else 1.0}
             margin = 0.2 if similarity == "cosine" else 1.0
             changes = {**same, "loss": loss, "margin": margin}
-            arms.append(retriever_arm(f"{similarity}, {loss}", {}, changes, **same))
+            arms.append(retriever_arm(f"{similarity}, {loss}", {}, changes))
     return Plan(
         title="Which similarity, which loss?",
         source="DPR, section 5.2 (the paper: dot above L2, both well above cosine; NLL above triplet)",

@@ -48,7 +48,8 @@ def setting(found: Mapping[str, Any]) -> str:
     return (
         f"{facts['passages']:,} passages of {facts['passage_length']} tokens; {sets}; {facts['layers']} layers of "
         f"{facts['base_model']}, the upper {facts['new_layers']} initialised anew; {facts['steps']} steps of "
-        f"{facts['batch_size']} questions; {found['seeds']} seeds."
+        f"{facts['batch_size']} questions in {facts['precision']}; {found['seeds']} seeds; {found['cpu_seconds']:,.0f} "
+        "seconds of processor time."
     )
 
 
@@ -69,7 +70,7 @@ def _table(columns: "Sequence[Column]", found: Mapping[str, Any]) -> str:
 def _cell(value: Mapping[str, Any] | None, column: "Column") -> str:
     if value is None:
         return ""
-    text = f"{value['mean']:.{column.digits}f}"
+    text = _number(value.get("mean"), column)
     if "half_width" in value:
         text += f" <small>± {value['half_width']:.{column.digits}f}</small>"
     if "paper" in value:
@@ -124,9 +125,9 @@ def markdown(plan: "Plan", found: Mapping[str, Any]) -> str:
 def _plain_cell(value: Mapping[str, Any] | None, column: "Column") -> str:
     if value is None:
         return ""
-    text = f"{value['mean']:.{column.digits}f}"
+    text = _number(value.get("mean"), column)
     if "half_width" in value:
         text += f" ± {value['half_width']:.{column.digits}f}"
     if "paper" in value:
         text += f" [{_number(value['paper'], column)}]"
-    return text
+    return text.strip()

@@ -1,6 +1,6 @@
 """Answers: exact match by retriever and reader (DPR's table 4), and joint training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from mundap.datasets.examples import read_examples, writing
-from mundap.experiments.frame import Arm, Claim, Column, Plan, Quoted
+from mundap.experiments.frame import Arm, Claim, Column, Plan, Quoted, slug
 from mundap.experiments.lab import Lab
 from mundap.experiments.negatives import SMALLER
 from mundap.experiments.ranking import Model, figures_of
+from mundap.experiments.retrievers import SETS, multi, single
 from mundap.reader.checkpoints import open_reader
 from mundap.records import Context, Example
 from mundap.training.ance.negatives import NegativeFilter
@@ -23,71 +24,133 @@ ANSWERS = (
     Column("top20", "retrieval top-20"),
 )
 _FOUND = 20  # passages a retriever finds for a training question; those without the answer are negatives
-_QUOTED = (
-    Quoted("BM25+BERT", {"exact_match": 26.5}, "Lee et al. 2019, NQ"),
-    Quoted("ORQA", {"exact_match": 33.3}, "Lee et al. 2019, NQ"),
-    Quoted("HardEM", {"exact_match": 28.1}, "Min et al. 2019, NQ"),
-    Quoted("GraphRetriever", {"exact_match": 34.5}, "Min et al. 2019, NQ"),
-    Quoted("PathRetriever", {"exact_match": 32.6}, "Asai et al. 2020, NQ"),
-    Quoted("REALM-Wiki", {"exact_match": 39.2}, "Guu et al. 2020, NQ"),
-    Quoted("REALM-News", {"exact_match": 40.4}, "Guu et al. 2020, NQ"),
-)
+_PAPER: Mapping[str, tuple[float | None, ...]] = {
+    "BM25": (32.6, 52.4, 29.9, 24.9, 38.1),
+    "BM25, HardEM reader": (28.1, 50.9),
+    "DPR": (41.5, 56.8, 34.6, 25.9, 29.8),
+    "BM25+DPR": (39.0, 57.0, 35.2, 28.0, 36.7),
+    "multi DPR, reader fine-tuned": (41.5, 56.8, 42.4, 49.4, 24.1),
+}
+"""Exact match in DPR's table 4, in the order of `SETS`."""
+_QUOTED: Mapping[str, tuple[str, tuple[float | None, ...]]] = {
+    "BM25+BERT": ("Lee et al. 2019", (26.5, 47.1, 17.7, 21.3, 33.2)),
+    "ORQA": ("Lee et al. 2019", (33.3, 45.0, 36.4, 30.1, 20.2)),
+    "HardEM": ("Min et al. 2019", (28.1, 50.9)),
+    "GraphRetriever": ("Min et al. 2019", (34.5, 56.0, 36.4)),
+    "PathRetriever": ("Asai et al. 2020", (32.6, None, None, None, 56.5)),
+    "REALM-Wiki": ("Guu et al. 2020", (39.2, None, 40.2, 46.8)),
+    "REALM-News": ("Guu et al. 2020", (40.4, None, 40.7, 42.9)),
+}
+
+
+def _figures(lab: Lab, row: tuple[float | None, ...]) -> dict[str, float]:
+    """A row of the paper for our columns: of the set with the same name, and for the first set otherwise NQ's."""
+    first, small = lab.data.first, _smallest(lab)
+    place = SETS.index(first) if first in SETS else 0
+    places = {"exact_match": place}
+    if small in SETS:
+        places[f"{small} exact_match"] = SETS.index(small)
+    figures = {column: row[place] for column, place in places.items() if place < len(row)}
+    return {column: figure for column, figure in figures.items() if figure is not None}
+
+
+def _smallest(lab: Lab) -> str:
+    """The set with the fewest training questions, if there are several sets."""
+    questions = lab.data.questions
+    return min(questions, key=lambda name: questions[name]) if len(questions) > 1 else ""
 
 
 def qa(lab: Lab) -> Plan:
-    """DPR's table 4: readers that learn from what their retriever finds, and read what it finds."""
+    """DPR's table 4: readers that learn from what their retriever finds, and read what it finds.
+
+    With several data sets, also what the smallest gains from all: from a retriever trained on all of them, and from a
+    reader that has learnt on the largest before.
+    """
     open_reader(lab.reader_base, fresh=True)  # a checkpoint that cannot be read is told before anything is done
-    names = {"bm25": "BM25", "bm25_hard_em": "BM25, HardEM reader", "dpr": "DPR", "hybrid": "BM25+DPR"}
+    bm25, hard_em, dpr, hybrid, multi_dpr = _PAPER
+    measures: dict[str, Callable[[Lab, int], Mapping[str, Any]]] = {
+        bm25: lambda lab, seed: _over_bm25(lab, seed, "reader-bm25"),
+        hard_em: lambda lab, seed: _over_bm25(lab, seed, "reader-bm25-hard-em", span_loss="hard_em"),
+        dpr: _single,
+        hybrid: lambda lab, seed: _over_dpr(lab, seed, lab.data.first, hybrid=True),
+    }
+    columns = list(ANSWERS)
+    claims = [
+        Claim("Answers over DPR beat those over BM25", dpr, bm25, "exact_match"),
+        Claim("The marginal loss beats HardEM", bm25, hard_em, "exact_match"),
+    ]
+    small = _smallest(lab)
+    if small:
+        measures[multi_dpr] = _multi
+        columns += [Column(f"{small} exact_match", f"{small} exact match"), Column(f"{small} f1", f"{small} F1")]
+        claims.append(Claim(f"Multi helps the smallest set, {small}", multi_dpr, dpr, f"{small} exact_match"))
+    quoted = []
+    for name, (source, row) in _QUOTED.items():
+        quoted.append(Quoted(name, _figures(lab, row), f"{source}, in DPR, table 4"))
     return Plan(
         title="Does better retrieval give better answers?",
-        source="DPR, table 4 (Natural Questions)",
-        columns=ANSWERS,
-        arms=[
-            Arm(names["bm25"], lambda lab, seed: _answers(lab, seed, "bm25"), {"exact_match": 32.6}),
-            Arm(
-                names["bm25_hard_em"],
-                lambda lab, seed: _answers(lab, seed, "bm25", span_loss="hard_em"),
-                {"exact_match": 28.1},
-            ),
-            Arm(names["dpr"], lambda lab, seed: _answers(lab, seed, "dpr"), {"exact_match": 41.5}),
-            Arm(names["hybrid"], lambda lab, seed: _answers(lab, seed, "hybrid"), {"exact_match": 39.0}),
-        ],
-        claims=(
-            Claim("Answers over DPR beat those over BM25", names["dpr"], names["bm25"], "exact_match"),
-            Claim("The marginal loss beats HardEM", names["bm25"], names["bm25_hard_em"], "exact_match"),
-        ),
-        quoted=_QUOTED,
+        source="DPR, table 4",
+        columns=columns,
+        arms=[Arm(name, measure, _figures(lab, _PAPER[name])) for name, measure in measures.items()],
+        claims=claims,
+        quoted=quoted,
         caution=(
-            f"{SMALLER} Readers start from {lab.reader_base.name} and learn for few steps. The HardEM row of the paper "
+            f"{SMALLER} The paper's figures are those of Natural Questions, unless the set has a name that the paper "
+            f"has too. Readers start from {lab.reader_base.name} and learn for few steps. The HardEM row of the paper "
             "is another system with another retriever."
         ),
     )
 
 
-def _answers(lab: Lab, seed: int, kind: str, **changes: Any) -> Mapping[str, Any]:
-    """Train a reader on what a retriever finds, and let it read what the retriever finds for held-back questions."""
-    ranking = lab.ranking()
-    if kind == "bm25":
-        examples, orders = lab.data.train[lab.data.first], [[name for name, _ in row] for row in ranking.bm25]
-    else:
-        folder = lab.trained("dpr", seed)
-        model = lab.model(folder)
-        examples = found_examples(lab, model, f"dpr-{seed}")
-        orders = ranking.hybrid(model) if kind == "hybrid" else _ids(model, ranking.texts)
-    loss = "-hard-em" if changes else ""
-    source = "bm25" if kind == "bm25" else "dpr"
-    run = lab.trained_reader(f"reader-{source}{loss}", seed, examples, **changes)
-    read = lab.reading(run / "model").judged(_asked(lab), _first(ranking.contexts(orders), lab.scale.read))
+def _over_bm25(lab: Lab, seed: int, arm: str, **changes: Any) -> Mapping[str, Any]:
+    """A reader that learns from BM25's negatives and reads what BM25 finds."""
+    run = lab.trained_reader(arm, seed, lab.data.train[lab.data.first], **changes)
+    orders = [[name for name, _ in row] for row in lab.ranking().bm25]
+    return _judged(lab, run, lab.data.first, orders)
+
+
+def _over_dpr(lab: Lab, seed: int, name: str, hybrid: bool = False) -> Mapping[str, Any]:
+    """A retriever trained on a set, and a reader that learns from what it finds and reads what it finds."""
+    model = lab.model(single(lab, seed, name))
+    run = lab.trained_reader(f"reader-{slug(name)}", seed, found_examples(lab, model, f"dpr-{seed}", name), name)
+    ranking = lab.ranking(name)
+    orders = ranking.hybrid(model) if hybrid else _ids(model, ranking.texts)
+    return _judged(lab, run, name, orders)
+
+
+def _single(lab: Lab, seed: int) -> Mapping[str, Any]:
+    values, small = dict(_over_dpr(lab, seed, lab.data.first)), _smallest(lab)
+    if small:
+        values |= _of_set(small, _over_dpr(lab, seed, small))
+    return values
+
+
+def _multi(lab: Lab, seed: int) -> Mapping[str, Any]:
+    """One retriever for all sets. The reader of the smallest set is that of the largest, fine-tuned."""
+    first, small = lab.data.first, _smallest(lab)
+    model = lab.model(multi(lab, seed))
+    run = lab.trained_reader("reader-multi", seed, found_examples(lab, model, f"multi-{seed}", first), first)
+    values = dict(_judged(lab, run, first, _ids(model, lab.ranking(first).texts)))
+    examples = found_examples(lab, model, f"multi-{seed}", small)
+    tuned = lab.trained_reader("reader-multi-tuned", seed, examples, small, base_model=str(run / "model"))
+    return values | _of_set(small, _judged(lab, tuned, small, _ids(model, lab.ranking(small).texts)))
+
+
+def _of_set(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name} {figure}": values[figure] for figure in ("exact_match", "f1")}
+
+
+def _judged(lab: Lab, run: Path, name: str, orders: Sequence[Sequence[str]]) -> Mapping[str, Any]:
+    """The answers of a reader that reads these passages for the held-back questions of a set."""
+    ranking = lab.ranking(name)
+    found = _first(ranking.contexts(orders), lab.scale.read)
+    read = lab.reading(run / "model", name).judged(lab.data.test[name].questions, found)
     return {**figures_of(ranking.of_ids(orders)), **_last(read)}
 
 
 def _ids(model: Model, texts: Sequence[str]) -> list[list[str]]:
     numbers, _ = model.top(texts)
     return [[model.corpus.context(number).id for number in row] for row in numbers.tolist()]
-
-
-def _asked(lab: Lab) -> Any:
-    return lab.data.test[lab.data.first].questions
 
 
 def _first(rows: Sequence[Sequence[Context]], count: int) -> list[Sequence[Context]]:
@@ -100,15 +163,16 @@ def _last(read: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return {"exact_match": last[:, 0], "f1": last[:, 1]}
 
 
-def found_examples(lab: Lab, model: Model, name: str) -> Path:
-    """The training examples, with negatives that this retriever finds and that have no answer."""
-    path = lab.out / "data" / f"found-{name}.jsonl"
+def found_examples(lab: Lab, model: Model, label: str, name: str = "") -> Path:
+    """The training examples of a set, with negatives that this retriever finds and that have no answer."""
+    name = name or lab.data.first
+    path = lab.data_folder / f"found-{label}-{slug(name)}.jsonl"
     if path.exists():
         return path
-    known = [one for one in read_examples(lab.data.train[lab.data.first]) if isinstance(one, Example)]
+    known = [one for one in read_examples(lab.data.train[name]) if isinstance(one, Example)]
     numbers, _ = model.top([one.question.text for one in known], _FOUND)
     negatives = NegativeFilter(model.corpus)
-    match = lab.data.test[lab.data.first].match
+    match = lab.data.test[name].match
     with writing(path, "dpr-jsonl") as write:
         for one, row in zip(known, numbers.tolist(), strict=True):
             places = negatives.positions(one, row, match)
@@ -165,9 +229,6 @@ def _joint_measure(name: str) -> Any:
         run = lab.trained_reader(arm, seed, examples, **changes)
         if together:
             model = lab.model(run / "retriever", vectors=model.vectors)  # the passage tower is the same
-        ranking = lab.ranking()
-        orders = _ids(model, ranking.texts)
-        read = lab.reading(run / "model").judged(_asked(lab), _first(ranking.contexts(orders), lab.scale.read))
-        return {**figures_of(ranking.of_ids(orders)), **_last(read)}
+        return _judged(lab, run, lab.data.first, _ids(model, lab.ranking().texts))
 
     return measure

@@ -23,7 +23,7 @@ def plan(lab: Lab) -> Plan:
         columns=(Column("top1", "top-1"), Column("top5", "top-5"), Column("top20", "top-20")),
         arms=[
             Arm("BM25", lambda lab, seed: lab.bm25(), seeded=False),
-            Arm("DPR", lambda lab, seed: lab.retrieval(lab.trained("dpr", seed))),
+            Arm("DPR", lambda lab, seed: lab.retrieval("dpr", seed)),
         ],
         caution=SMALLER,
         appendix=_differences,

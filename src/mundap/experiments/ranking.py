@@ -1,5 +1,6 @@
 """Rankings of held-back questions: by BM25, by a dual encoder in training, by both together, and reranked."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from mundap.training import towers
 from mundap.training.ance.corpus import ShardedCorpus
 from mundap.training.processes import Processes
 from mundap.training.recipe import AnceRecipe
+from mundap.training.step import in_precision
 from mundap.training.tokens import Tokens
 from mundap.training.validate import encode
 
@@ -42,6 +44,7 @@ class TrainedEncoder:
         self._processes = Processes()
         self.dual.to(self._processes.device).eval()
         self.tokens = Tokens(tokenizer, recipe)
+        self._precision = recipe.precision
 
     def questions(self, texts: Sequence[str]) -> Any:
         """Vectors of questions."""
@@ -52,12 +55,13 @@ class TrainedEncoder:
         return self._encoded("passage", self.tokens.passages([(one.title, one.text) for one in contexts]))
 
     def _encoded(self, side: Side, ids: list[list[int]]) -> Any:
-        vectors = encode(getattr(self.dual, side), ids, self.tokens.pad, self._processes)
+        with in_precision(self._precision, self._processes.device.type):
+            vectors = encode(getattr(self.dual, side), ids, self.tokens.pad, self._processes)
         return as_inner_product(vectors, self.dual.similarity, side, torch)
 
 
 class Model(TrainedEncoder):
-    """A dual encoder with the vectors of the corpus.
+    """A dual encoder with the vectors of the corpus: one of each passage, or, for MaxP, some of each document.
 
     Args:
         folder: Of one encoder, or of a pair.
@@ -76,30 +80,56 @@ class Model(TrainedEncoder):
             living, numbers = self.corpus.rows(shard)
             rows += [ids[row].tolist() for row in living.tolist()]
             owners.append(numbers)
-        self.numbers = np.concatenate(owners)
+        self.numbers, self._begins = np.unique(np.concatenate(owners), return_index=True)
         self.vectors = self._encoded("passage", rows) if vectors is None else vectors
 
     @cached_property
-    def rows_by_id(self) -> dict[str, int]:
-        """The row of every passage."""
-        return {self.corpus.context(number).id: row for row, number in enumerate(self.numbers.tolist())}
+    def _places(self) -> dict[str, int]:
+        """Where every passage, or document, is among `numbers`."""
+        return {self.corpus.context(number).id: place for place, number in enumerate(self.numbers.tolist())}
+
+    def prepare(self) -> None:
+        """Do what the first call of `similarities` would have to do."""
+        self._places  # noqa: B018
+
+    def similarities(self, asked: Any, names: Sequence[str]) -> np.ndarray:
+        """Of a question's vector with the passages that have these ids, or with the documents that these are of."""
+        if not self.corpus.by_document:
+            rows = [self._places[name] for name in names]
+            return np.asarray((self.vectors[rows] @ asked).cpu().numpy())
+        best = self._best(asked.unsqueeze(0))[0].cpu().numpy()
+        return np.array([best[self._places[re.sub(r"#\d+$", "", name)]] for name in names])
+
+    def _best(self, asked: Any) -> Any:
+        """Scores of questions with all of the corpus; the best chunk's, where there are chunks."""
+        scores = asked @ self.vectors.T
+        if len(self.vectors) == len(self.numbers):
+            return scores
+        sizes = np.diff(self._begins, append=len(self.vectors))
+        owners = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(scores.device)
+        best = scores.new_full((len(scores), len(sizes)), -torch.inf)
+        return best.scatter_reduce(1, owners.expand(len(scores), -1), scores, "amax")
 
     def top(self, texts: Sequence[str], depth: int = DEPTH) -> tuple[np.ndarray, np.ndarray]:
         """(passage numbers, scores) of the best of the corpus for each question."""
         size = min(depth, len(self.numbers))
         places, scores = [], []
         for part in self.questions(texts).split(_AT_ONCE):
-            found = (part @ self.vectors.T).topk(size, dim=1)
+            found = self._best(part).topk(size, dim=1)
             places.append(found.indices.cpu().numpy())
             scores.append(found.values.cpu().numpy())
         return self.numbers[np.concatenate(places)], np.concatenate(scores)
 
 
 def figures_of(ranks: np.ndarray) -> dict[str, np.ndarray]:
-    """Top-k accuracy and MRR@10 for every question, from 0 to 1."""
+    """Top-k accuracy, MRR@10 and nDCG@10 for every question, from 0 to 1.
+
+    The first passage with the answer is taken for the only relevant one.
+    """
     found = (ranks > 0) & np.isfinite(ranks)
     values = {f"top{k}": (found & (ranks <= k)).astype(float) for k in CUTS}
     values["mrr10"] = np.where(found & (ranks <= 10), 1 / np.maximum(ranks, 1), 0.0)
+    values["ndcg10"] = np.where(found & (ranks <= 10), 1 / np.log2(1 + np.maximum(ranks, 1)), 0.0)
     return values
 
 
@@ -115,22 +145,27 @@ class Ranking:
         self._index = Index(index)
         self._test = test
         self.texts = [question.text for question in test.questions]
+        self._known: dict[str, str] = {}  # texts of passages: to look one up takes longer than to search
 
     @cached_property
     def bm25(self) -> list[list[tuple[str, float]]]:
         """(id, score) of BM25's best hundred."""
-        return [
-            [(hit.passage.id, hit.score) for hit in hits]
-            for hits in self._index.search_batch(self.texts, DEPTH, "bm25")
-        ]
+        rows = []
+        for hits in self._index.search_batch(self.texts, DEPTH, "bm25"):
+            self._known |= {hit.passage.id: hit.passage.text for hit in hits}
+            rows.append([(hit.passage.id, hit.score) for hit in hits])
+        return rows
 
-    def of_bm25(self) -> np.ndarray:
+    def of_bm25(self, depth: int = DEPTH) -> np.ndarray:
         """BM25's ranks."""
-        return self._ranks([[self._text(name) for name, _ in row] for row in self.bm25])
+        if depth == DEPTH:
+            return self._ranks([[self._text(name) for name, _ in row] for row in self.bm25])
+        found = self._index.search_batch(self.texts, depth, "bm25")
+        return self._ranks([[hit.passage.text for hit in hits] for hits in found])
 
-    def of_model(self, model: Model) -> np.ndarray:
+    def of_model(self, model: Model, depth: int = DEPTH) -> np.ndarray:
         """A model's ranks over the whole corpus."""
-        return self.of_numbers(model, model.top(self.texts)[0])
+        return self.of_numbers(model, model.top(self.texts, depth)[0])
 
     def of_numbers(self, model: Model, numbers: np.ndarray) -> np.ndarray:
         """The ranks that come of passage numbers, a row for each question."""
@@ -141,8 +176,7 @@ class Ranking:
         asked = model.questions(self.texts)
         orders = []
         for number, row in enumerate(self.bm25):
-            rows = [model.rows_by_id[name] for name, _ in row]
-            scores = (model.vectors[rows] @ asked[number]).cpu().numpy()
+            scores = model.similarities(asked[number], [name for name, _ in row])
             order = np.argsort(-scores, kind="stable").tolist()
             orders.append([self._text(row[place][0]) for place in order])
         return self._ranks(orders)
@@ -156,8 +190,7 @@ class Ranking:
             lexical = dict(row)
             names = list(lexical) + [model.corpus.context(one).id for one in numbers[number].tolist()]
             names = list(dict.fromkeys(names))
-            rows = [model.rows_by_id[name] for name in names]
-            dense = (model.vectors[rows] @ asked[number]).cpu().numpy()
+            dense = model.similarities(asked[number], names)
             lowest = min(lexical.values(), default=0.0)  # a passage that BM25 did not list scores no higher
             scores = [lexical.get(name, lowest) + LAMBDA * float(one) for name, one in zip(names, dense, strict=True)]
             orders.append([names[place] for place in np.argsort(-np.array(scores), kind="stable")[:DEPTH]])
@@ -176,8 +209,10 @@ class Ranking:
         return found
 
     def _text(self, name: str) -> str:
-        passage = self._index.passage(name)
-        return passage.text if passage else ""
+        if name not in self._known:
+            passage = self._index.passage(name)
+            self._known[name] = passage.text if passage else ""
+        return self._known[name]
 
     def _ranks(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
         return np.array([self._first(number, row) for number, row in enumerate(texts)])
@@ -191,5 +226,5 @@ class Ranking:
 
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Top-k accuracy in percent, and MRR@10."""
-    return {name: float(row.mean()) * (1 if name == "mrr10" else 100) for name, row in values.items()}
+    """Top-k accuracy in percent, MRR@10 and nDCG@10."""
+    return {name: float(row.mean()) * (100 if name.startswith("top") else 1) for name, row in values.items()}

@@ -1,6 +1,7 @@
 """Retrievers by data set: DPR's table 2 with ANCE's rows, and training on one set for another."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from mundap.experiments.lab import Lab
 from mundap.experiments.negatives import SMALLER
 from mundap.experiments.ranking import figures_of
 
-_SETS = ("nq", "triviaqa", "wq", "trec", "squad")
+SETS = ("nq", "triviaqa", "wq", "trec", "squad")
 _TABLE2 = {
     "BM25": ("59.1/73.7", "66.9/76.7", "55.0/71.1", "70.9/84.1", "68.8/80.0"),
     "single DPR": ("78.4/85.4", "79.4/85.0", "73.2/81.4", "79.8/89.1", "63.2/77.2"),
@@ -20,14 +21,14 @@ _TABLE2 = {
     "multi BM25+DPR": ("78.0/83.9", "79.9/84.4", "74.7/82.3", "88.5/94.1", "66.2/78.6"),
     "single ANCE": ("81.9/87.5", "80.3/85.3", "", "", ""),
 }
-"""Top-20 and top-100 accuracy, in the order of `_SETS`."""
+"""Top-20 and top-100 accuracy, in the order of `SETS`."""
 
 
 def _paper(row: str, name: str) -> dict[str, float]:
     """The paper's figures of a row for a data set, if it has that set."""
-    if name.lower() not in _SETS:
+    if name.lower() not in SETS:
         return {}
-    cell = _TABLE2[row][_SETS.index(name.lower())]
+    cell = _TABLE2[row][SETS.index(name.lower())]
     if not cell:
         return {}
     top20, top100 = cell.split("/")
@@ -53,8 +54,8 @@ def table2(lab: Lab) -> Plan:
 
     arms = [
         row("BM25", lambda lab, seed, one: lab.ranking(one).of_bm25(), seeded=False),
-        row("single DPR", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(_single(lab, seed, one)))),
-        row("single BM25+DPR", lambda lab, seed, one: _hybrid(lab, _single(lab, seed, one), one)),
+        row("single DPR", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(single(lab, seed, one)))),
+        row("single BM25+DPR", lambda lab, seed, one: _hybrid(lab, single(lab, seed, one), one)),
         row("single ANCE", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(_ance(lab, seed, one)))),
     ]
     claims = []
@@ -63,8 +64,8 @@ def table2(lab: Lab) -> Plan:
         claims.append(Claim(f"ANCE beats DPR on {one}", "single ANCE", "single DPR", f"{one} top20"))
     if len(sets) > 1:
         arms += [
-            row("multi DPR", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(_multi(lab, seed)))),
-            row("multi BM25+DPR", lambda lab, seed, one: _hybrid(lab, _multi(lab, seed), one)),
+            row("multi DPR", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(multi(lab, seed)))),
+            row("multi BM25+DPR", lambda lab, seed, one: _hybrid(lab, multi(lab, seed), one)),
         ]
         smallest = min(lab.data.questions, key=lambda name: lab.data.questions[name])
         claims.append(
@@ -83,12 +84,13 @@ def table2(lab: Lab) -> Plan:
     )
 
 
-def _single(lab: Lab, seed: int, name: str) -> Any:
+def single(lab: Lab, seed: int, name: str) -> Path:
+    """A retriever trained on one set."""
     return lab.trained(f"single-{slug(name)}", seed, sets=[lab.data_set(name)])
 
 
-def _multi(lab: Lab, seed: int) -> Any:
-    """All sets but SQuAD, the small ones as often as makes them half of the largest."""
+def multi(lab: Lab, seed: int) -> Path:
+    """A retriever trained on all sets but SQuAD, the small ones as often as makes them half of the largest."""
     names = [name for name in lab.data.train if name.lower() != "squad"] or list(lab.data.train)
     largest = max(lab.data.questions[name] for name in names)
     sets = []
@@ -98,9 +100,9 @@ def _multi(lab: Lab, seed: int) -> Any:
     return lab.trained("multi", seed, sets=sets)
 
 
-def _ance(lab: Lab, seed: int, name: str) -> Any:
+def _ance(lab: Lab, seed: int, name: str) -> Path:
     """ANCE from the trained DPR, for as many steps again."""
-    start = _single(lab, seed, name)
+    start = single(lab, seed, name)
     return lab.trained_by_ance(f"ance-{slug(name)}", seed, sets=[lab.data_set(name)], base_model=str(start))
 
 
@@ -130,10 +132,10 @@ def cross_dataset(lab: Lab) -> Plan:
         return lab.ranking(one).of_bm25()
 
     def of_source(lab: Lab, seed: int, one: str) -> np.ndarray:
-        return lab.ranking(one).of_model(lab.model(_single(lab, seed, source)))
+        return lab.ranking(one).of_model(lab.model(single(lab, seed, source)))
 
     def of_own(lab: Lab, seed: int, one: str) -> np.ndarray:
-        return lab.ranking(one).of_model(lab.model(_single(lab, seed, one)))
+        return lab.ranking(one).of_model(lab.model(single(lab, seed, one)))
 
     away, at_home = f"trained on {source}", "trained on the set itself"
     claims = []

@@ -64,9 +64,10 @@ SCALES = {
         num_passages=2, read=2, time="minutes on two cores: shows that it runs, not what comes out", disk="100 MB",
     ),
     "small": Scale(
-        questions=1500, test=500, passages=4000, steps=150, layers=3, new_layers=2, batch_sizes=(4, 8, 16),
-        passage_length=64, seeds=3, refresh_batches=50, reader_steps=40, reader_batch_size=8, reader_length=192,
-        num_passages=2, read=4, time="about an hour on two cores", disk="300 MB",
+        questions=1500, test=800, passages=5000, steps=100, layers=2, new_layers=1, batch_sizes=(4, 8, 16),
+        passage_length=64, seeds=3, refresh_batches=50, reader_steps=30, reader_batch_size=8, reader_length=192,
+        num_passages=2, read=4, time="the minutes above, on two idle cores",
+        disk="the gigabytes above while it runs, then 50 MB",
     ),
     "full": Scale(
         questions=0, test=0, passages=0, steps=0, epochs=40, layers=0, new_layers=0, batch_sizes=(8, 32, 128),

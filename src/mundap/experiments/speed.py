@@ -106,12 +106,12 @@ def _bm25(lab: Lab) -> list[float]:
 def _rerank(lab: Lab) -> list[float]:
     model, ranking = lab.model(lab.data.base_model), lab.ranking()
     ranking.bm25  # noqa: B018 - not part of the time
-    model.rows_by_id  # noqa: B018
+    model.prepare()
     return _repeat(lambda: ranking.reranked(model), len(ranking.texts))
 
 
 def _index_bm25(lab: Lab) -> list[float]:
-    scratch = lab.out / "data" / "speed-index"
+    scratch = lab.data_folder / "speed-index"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     passages = list(Index(lab.data.index).sample(_INDEXED, "speed"))
@@ -140,7 +140,7 @@ def _negatives(lab: Lab) -> list[float]:
 def _batches(lab: Lab) -> tuple[RetrieverBatches, Any, Any]:
     recipe = lab.recipe(0)
     model = lab.model(lab.data.base_model)
-    scratch = lab.out / "data" / "speed"
+    scratch = lab.data_folder / "speed"
     scratch.mkdir(parents=True, exist_ok=True)
     files = [ExampleFile(one, Path(scratch)) for one in recipe.train]
     return RetrieverBatches(files, recipe, model.tokens), model, recipe

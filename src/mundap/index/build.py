@@ -1,7 +1,7 @@
 """The verbs that change an index: build, add, delete, compact. Each opens a writer, works, and commits."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -186,38 +186,53 @@ def repair(out: Path) -> Report:
 
 def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str | Path] = ()) -> Settings:
     """The settings of the existing index, or new ones; an option that contradicts the former is an error."""
-    existing: Settings | None = None
+    existing = _existing_settings(out, fresh)
+    _check(options)
+    given: dict[str, Any] = {}
+    for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b"):
+        value = getattr(options, name)
+        if value is not None:
+            given[name] = value
+    tuned: dict[str, Any] = {}
+    if options.recall is not None:
+        tuned["recall"] = round(1000 * options.recall)
+    if existing is not None and not fresh:
+        if options.model is not None:
+            given |= model_settings(options.model)
+        _refuse_changes(existing, given, out)
+        return replace(existing, **tuned)
+    model = options.model
+    if model is None and existing is not None:
+        model = existing.model or "none"
+    elif model is None:
+        model = default_model(paths, out, options)
+    kept = existing or Settings(sentences=True, **DEFAULT_BM25._asdict())
+    made = replace(kept, hangul=best_hangul(), **given, **tuned, **model_settings(model))
+    splitter(made)  # raises on nonsense
+    return made
+
+
+def _existing_settings(out: Path, fresh: bool) -> Settings | None:
     try:
-        existing = Manifest.load(out).settings
+        return Manifest.load(out).settings
     except IndexMissing:
-        pass
+        return None
     except IndexDamaged:
         if not fresh:
             raise
+        return None
+
+
+def _check(options: Options) -> None:
     if options.language is not None:
         check_language(options.language)
     dense.kind_for(options.dense or "auto", 0)
     checked_bm25(options.k1, options.b, DEFAULT_BM25)
     if options.recall:
         check_recall(options.recall)
-    given = {
-        name: value
-        for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b")
-        if (value := getattr(options, name)) is not None
-    }
-    tuned: dict[str, Any] = {}
-    if options.recall is not None:
-        tuned["recall"] = round(1000 * options.recall)
-    if existing is None or fresh:
-        kept = existing or Settings(sentences=True, **DEFAULT_BM25._asdict())
-        model = options.model
-        if model is None:
-            model = (existing.model or "none") if existing else default_model(paths, out, options)
-        made = replace(kept, hangul=best_hangul(), **given, **tuned, **model_settings(model))
-        splitter(made)  # raises on nonsense
-        return made
-    if options.model is not None:
-        given |= model_settings(options.model)
+
+
+def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: Path) -> None:
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
@@ -228,7 +243,6 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
                 old=_shown(getattr(existing, name)),
                 new=_shown(value),
             )
-    return replace(existing, **tuned)
 
 
 def _shown(value: Any) -> Any:
@@ -306,16 +320,20 @@ def _ingest(
         if verb == "index" and len(roots) < len(paths):
             reader.drop_old_stdin()
         if fresh and writer.committed:
-            try:
-                reader.keep_uploads(Corpus(out, writer.committed))
-            except IndexDamaged:  # a fresh build is the cure for that, and must not fail of it
-                reason = "the old index is damaged: what was uploaded to it, if anything, could not be taken along"
-                reader.report.skip(Skipped(str(out), reason))
+            _keep_uploads(reader, out, writer.committed)
             if not force:
                 _refuse_loss(writer)
         writer.commit()
         save_skipped(out, reader.report.skipped, keep_others=verb != "index")
         return _finish(reader.report, writer, started)
+
+
+def _keep_uploads(reader: Ingest, out: Path, committed: Manifest) -> None:
+    try:
+        reader.keep_uploads(Corpus(out, committed))
+    except IndexDamaged:  # a fresh build is the cure for that, and must not fail of it
+        reason = "the old index is damaged: what was uploaded to it, if anything, could not be taken along"
+        reader.report.skip(Skipped(str(out), reason))
 
 
 def _refuse_loss(writer: Writer) -> None:

@@ -245,8 +245,11 @@ class Dense:
             import faiss
 
             assert self._file is not None
+            # The file that was opened: a later commit may have removed its name, except on Windows.
+            self._file.seek(0)  # on macOS this is the same opening, not one more
+            opened = f"/dev/fd/{self._file.fileno()}"
             try:
-                self._ann = faiss.read_index(f"/dev/fd/{self._file.fileno()}")
+                self._ann = faiss.read_index(opened if Path(opened).exists() else self._file.name)
             except RuntimeError as error:
                 name = self._file.name
                 raise IndexDamaged(f"{name} cannot be read. Run `mundap compact` to make it again.") from error

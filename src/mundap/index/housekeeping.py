@@ -1,5 +1,6 @@
 """The folder of an index: what in it is ours, and what of that is no longer used."""
 
+import contextlib
 import re
 import shutil
 from collections.abc import Iterable
@@ -34,7 +35,8 @@ def sweep(root: Path, states: Iterable[Manifest], unfinished: str) -> None:
         lexical.add(manifest.lexical.folder)
     for path in root.iterdir():
         if _OUR_FILE.fullmatch(path.name) and path.name not in files:
-            path.unlink()
+            with contextlib.suppress(PermissionError):  # on Windows, while a reader has it open: the next writer's turn
+                path.unlink()
         elif _OUR_LEXICAL.fullmatch(path.name) and path.name not in lexical:
             shutil.rmtree(path, ignore_errors=True)
     for folder in (root / "segments").glob("*"):

@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -34,7 +34,7 @@ MAX_QUESTION = 100_000  # characters; far beyond any question, and a bound on th
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranking:
+class RankingOptions:
     """How passages are ranked: the options of `Index.search_batch`."""
 
     mode: Mode
@@ -138,7 +138,7 @@ class Index:
         mode = mode or self.default_mode
         self._check([question], k, mode, "zscore")
         vector = self._vectors([question])[0] if mode != "bm25" else None
-        how = _Ranking(mode, self.manifest.settings.bm25)
+        how = RankingOptions(mode, self.manifest.settings.bm25)
         numbers, scores, _, _ = self._rank(question, vector, k, None, how)
         return list(zip(self._corpus.names_at(numbers), scores.tolist(), strict=True))
 
@@ -177,12 +177,16 @@ class Index:
         self._check(questions, k, mode, fusion)
         if not math.isfinite(scale) or not math.isfinite(weight or 0.0):
             raise UsageError("lambda and weight must be numbers")
-        how = _Ranking(mode, self._bm25_with(k1, b), fusion, weight, scale, candidates)
-        among = self._corpus.matching(filters) if filters else None
-        vectors = self._vectors(questions) if mode != "bm25" else None
+        how = RankingOptions(mode, self._bm25_with(k1, b), fusion, weight, scale, candidates)
+        return self._found(questions, k, how, filters, by_document)
 
+    def _found(
+        self, questions: Sequence[str], k: int, how: RankingOptions, filters: Filters | None, by_document: bool
+    ) -> list[list[Hit]]:
+        among = self._corpus.matching(filters) if filters else None
+        vectors = self._vectors(questions) if how.mode != "bm25" else None
         size = k if not by_document else max(10 * k, 100)
-        nearest = self._nearest_batch(vectors, size if mode == "dense" else max(size, candidates), among)
+        nearest = self._nearest_batch(vectors, size if how.mode == "dense" else max(size, how.candidates), among)
 
         def answer(position: int) -> list[Hit]:
             vector = vectors[position] if vectors is not None else None
@@ -220,10 +224,14 @@ class Index:
         """
         mode = mode or self.default_mode
         self._check([question], 1, mode, fusion)
+        how = RankingOptions(mode, self._bm25_with(k1, b), fusion, weight, scale)
+        return self._ordered(question, names, how, by_document)
+
+    def _ordered(self, question: str, names: Iterable[str], how: RankingOptions, by_document: bool) -> list[Hit]:
         among = np.unique(self._corpus.numbers_named(names))
-        vector = self._vectors([question])[0] if mode != "bm25" else None
+        vector = self._vectors([question])[0] if how.mode != "bm25" else None
         size = max(1, len(among))
-        how = _Ranking(mode, self._bm25_with(k1, b), fusion, weight, scale, size)
+        how = replace(how, candidates=size)
         found = self._rank(question, vector, size, among, how)
         if len(found[0]) < len(among):  # BM25 does not list what has no word of the question in it: those come last
             rest = np.setdiff1d(among, found[0])
@@ -361,7 +369,7 @@ class Index:
         vector: np.ndarray | None,
         k: int,
         among: np.ndarray | None,
-        how: _Ranking,
+        how: RankingOptions,
         ready: Nearest | None = None,
     ) -> _Found:
         """Numbers, scores, and the BM25 and dense scores behind them."""
@@ -380,7 +388,7 @@ class Index:
         vector: np.ndarray,
         k: int,
         among: np.ndarray | None,
-        how: _Ranking,
+        how: RankingOptions,
         ready: Nearest | None,
     ) -> _Found:
         """The two lists as one. Every candidate has its exact dense score; BM25's only where it can matter."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tantivy
 
-from mundap.disk import sync_folder
+from mundap.disk import sync_all, sync_folder
 from mundap.errors import IndexDamaged, MundapError
 from mundap.index.analyzer import AUTO, Analyzer
 from mundap.index.corpus import in_sorted
@@ -86,7 +86,7 @@ class Lexical:
                 self._scratch = tempfile.TemporaryDirectory(prefix="mundap-")
                 for path in folder.iterdir():
                     if path.suffix != ".lock":
-                        (Path(self._scratch.name) / path.name).symlink_to(path.resolve())
+                        _borrow(path, Path(self._scratch.name) / path.name)
                 self._searcher = self._open(Path(self._scratch.name))
 
     def _open(self, folder: Path) -> Any:
@@ -405,20 +405,32 @@ class LexicalWriter:
             self._terms.join()
         remove_unlisted(self.folder)
         files = [self.folder / name for name in listed(self.folder)]
-        # Tantivy makes some of its files for their owner alone; whoever may read the index must read them too.
-        mask = os.umask(0)
-        os.umask(mask)
-        for path in files:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                if stat.S_IMODE(os.fstat(descriptor).st_mode) != 0o666 & ~mask:
-                    with contextlib.suppress(PermissionError):  # a link to a file of somebody else's: it was as it is
-                        os.fchmod(descriptor, 0o666 & ~mask)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        sync_folder(self.folder)
+        if hasattr(os, "fchmod"):
+            for path in files:
+                _let_read(path)
+        sync_all(self.folder)
         return files
+
+
+def _let_read(path: Path) -> None:
+    """Tantivy makes some of its files for their owner alone; whoever may read the index must read them too."""
+    mask = os.umask(0)
+    os.umask(mask)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) != 0o666 & ~mask:
+            with contextlib.suppress(PermissionError):  # a link to a file of somebody else's: it was as it is
+                os.fchmod(descriptor, 0o666 & ~mask)
+    finally:
+        os.close(descriptor)
+
+
+def _borrow(path: Path, borrowed: Path) -> None:
+    """A link to a file, or a copy where links are not allowed, as on most Windows machines."""
+    try:
+        borrowed.symlink_to(path.resolve())
+    except OSError:
+        shutil.copyfile(path, borrowed)
 
 
 def listed(folder: Path) -> list[str]:

@@ -267,7 +267,10 @@ def _value(kind: Any, value: Any, where: str, unknown: list[str]) -> Any:
         return tuple(_value(inside[0], one, where, unknown) for one in value)
     if is_dataclass(kind):
         return _restored(kind, value, f"{where}.", unknown)  # type: ignore[arg-type]
-    wanted = get_origin(kind) or kind
+    return _plain_value(get_origin(kind) or kind, value, where)
+
+
+def _plain_value(wanted: Any, value: Any, where: str) -> Any:
     if wanted is float and type(value) is int:  # other programs may write 1 for 1.0
         value = float(value)
     # True is an int to Python; no count or size of ours is negative, or beyond what a file can hold.

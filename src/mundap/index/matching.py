@@ -106,7 +106,6 @@ def _own(segment: Segment, key: str, test: Test) -> np.ndarray:
 
 def _derived(segment: Segment, key: str, test: Test, among: np.ndarray) -> np.ndarray:
     """The passages of which a fact passes a test that no document says of itself."""
-    mask = np.zeros(len(segment), bool)
     if key == "language" and len(segment.layout.languages):
         codes = segment.layout.languages
         good = [code for code in np.unique(codes).tolist() if code and test(code.decode())]
@@ -114,10 +113,17 @@ def _derived(segment: Segment, key: str, test: Test, among: np.ndarray) -> np.nd
     if key in ("folder", "modified"):
         good_sources = [test(source_facts(state).get(key, "")) for state in segment.sources()]
         return np.asarray(np.array(good_sources, bool)[segment.documents["source"][segment.passages["document"]]])
+    mask = np.zeros(len(segment), bool)
     if key in ("page", "section") and len(segment.layout.blocks):
         for row in np.flatnonzero(among).tolist():
-            place = segment.passages[row]
-            blocks = segment.layout.blocks_of(int(place["document"]), int(place["start"]), int(place["end"]))
-            values = [section_of(blocks)] if key == "section" else [str(block.page) for block in blocks if block.page]
-            mask[row] = any(test(value) for value in values)
+            mask[row] = any(test(value) for value in _places(segment, row, key))
     return mask
+
+
+def _places(segment: Segment, row: int, key: str) -> list[str]:
+    """The section of a passage, or its pages."""
+    place = segment.passages[row]
+    blocks = segment.layout.blocks_of(int(place["document"]), int(place["start"]), int(place["end"]))
+    if key == "section":
+        return [section_of(blocks)]
+    return [str(block.page) for block in blocks if block.page]

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from mundap.disk import checksum, sync_file, sync_folder
+from mundap.disk import checksums, sync_all, sync_folder
 from mundap.errors import ModelError
 from mundap.index.layout import LayoutWriter
 from mundap.index.manifest import FileEntry, SegmentEntry
@@ -183,11 +183,12 @@ class SegmentWriter:
             tables["numbers.bin"] = np.array(self._numbers, "<u8")
         for name, table in tables.items():
             (self.folder / name).write_bytes(table.tobytes())
-        files = []
-        for path in sorted(self.folder.iterdir()):
-            sync_file(path)
-            files.append(FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum(path)))
-        sync_folder(self.folder)
+        sync_all(self.folder)
+        paths = sorted(self.folder.iterdir())
+        sums = checksums(paths)
+        files = [
+            FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, sums[path.name]) for path in paths
+        ]
         sync_folder(self.folder.parent)
         return SegmentEntry(
             self.name,

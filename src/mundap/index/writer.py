@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 
-from mundap.disk import checksum, disk_errors, sync_file, sync_folder, write_atomic
+from mundap.disk import checksum, checksums, disk_errors, sync_file, sync_folder, write_atomic
 from mundap.encoder.runtime import Encoder
 from mundap.errors import IndexDamaged, IndexLocked, IndexMissing
 from mundap.index import dense, tuning
@@ -439,14 +439,16 @@ class Writer:
         self._lexical = None
         files = lexical.finish()
         self._check_lexical(lexical.folder.name)
-        known = {Path(entry.path).name: entry for entry in self.committed.lexical.files} if self.committed else {}
-        entries = []
-        for path in files:
-            before = known.get(path.name)
-            if before and path.suffix != ".json" and path.stat().st_size == before.bytes:  # a link: it never changes
-                entries.append(replace(before, path=path.relative_to(self.root).as_posix()))
-            else:
-                entries.append(self._entry(path))
+        sums: dict[str, str] = {}
+        if self.committed is not None:
+            for entry in self.committed.lexical.files:
+                path = lexical.folder / Path(entry.path).name
+                if path in files and path.suffix != ".json" and path.stat().st_size == entry.bytes:
+                    sums[path.name] = entry.sha256  # a link: it never changes
+        sums |= checksums(path for path in files if path.name not in sums)
+        entries = [
+            FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, sums[path.name]) for path in files
+        ]
         self.manifest = self.manifest.with_changes(lexical=LexicalEntry(lexical.folder.name, tuple(entries)))
 
     def _delete_unlisted(self, lexical: LexicalWriter) -> None:

@@ -125,17 +125,21 @@ def _misshapen(row: dict[str, Any]) -> Iterator[str]:
         yield "no answers"
     elif isinstance(answers, list) and any(isinstance(one, str) and not one.strip() for one in answers):
         yield "an empty answer"
-    for key in (key for keys in examples.LISTS.values() for key in keys):
-        if key not in row:
-            continue
-        if not isinstance(row[key], list):
-            yield f"`{key}` is not a list"
-            continue
-        for number, context in enumerate(row[key]):
-            if not isinstance(context, dict) or not isinstance(context.get("text"), str):
-                yield f"`{key}`: a passage without a text (number {number + 1})"
-            elif not context["text"].strip():
-                yield f"`{key}`: a passage with an empty text (number {number + 1})"
+    for keys in examples.LISTS.values():
+        for key in keys:
+            if key in row:
+                yield from _misshapen_passages(key, row[key])
+
+
+def _misshapen_passages(key: str, contexts: Any) -> Iterator[str]:
+    if not isinstance(contexts, list):
+        yield f"`{key}` is not a list"
+        return
+    for number, context in enumerate(contexts, 1):
+        if not isinstance(context, dict) or not isinstance(context.get("text"), str):
+            yield f"`{key}`: a passage without a text (number {number})"
+        elif not context["text"].strip():
+            yield f"`{key}`: a passage with an empty text (number {number})"
 
 
 def _doubts(one: Example, match: Mode) -> Iterator[str]:

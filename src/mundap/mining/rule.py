@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from mundap.records import Context, Question
-from mundap.text.answers import Mode, has_answer
+from mundap.text.answers import Mode, has_answer, have_answer
 from mundap.text.overlap import containment, shingles
 
 DUPLICATE = 0.7
@@ -51,6 +51,13 @@ class NegativeRule:
         if self.is_positive(name, text) or self.has_answer(text):
             return False
         return not self._repeats(text, parts)
+
+    def are_negatives(self, texts: Sequence[str]) -> list[bool]:
+        """For each of many passages that have no id, whether it is a negative."""
+        found = []
+        for text, answered in zip(texts, have_answer(texts, self._answers, self._match), strict=True):
+            found.append(not (answered or self.is_positive("", text) or self._repeats(text, None)))
+        return found
 
     def is_positive(self, name: str, text: str) -> bool:
         """Whether it is one of the positives, by id or by text."""

@@ -20,7 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from mundap.disk import checksum, disk_errors, write_atomic
+from mundap.disk import checksum, disk_errors, sync_file, sync_folder, write_atomic
 from mundap.errors import ModelError, MundapError
 from mundap.text.language import Group, group
 from mundap.text.scripts import is_foreign
@@ -300,13 +300,15 @@ def _expected(value: Any, kind: Any) -> str:
         if isinstance(value, dict) and not any(_expected(one, arguments[1]) for one in value.values()):
             return ""
         return f"an object, every value {_TYPE_NAMES[arguments[1]]}"
+    return "" if _has_type(value, kind) else _TYPE_NAMES[kind]
+
+
+def _has_type(value: Any, kind: Any) -> bool:
     accepted = (int, float) if kind is float else kind
     # True is an int to Python, and NaN is a number to its JSON.
     if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
-        return _TYPE_NAMES[kind]
-    if kind is float and not math.isfinite(value):
-        return _TYPE_NAMES[kind]
-    return ""
+        return False
+    return kind is not float or math.isfinite(value)
 
 
 def _expected_number(value: Any, kind: Any, bounds: _Bounds) -> str:
@@ -415,16 +417,28 @@ def new_folder(out: Path) -> Iterator[Path]:
 @contextmanager
 def replacing_model(folder: Path) -> Iterator[Path]:
     """A place to write a checkpoint to, which then replaces the folder. Only a model is replaced."""
+    folder = folder.resolve()
+    made, old = (folder.with_name(f".{folder.name}.{part}") for part in ("new", "old"))
+    if not folder.exists() and old.exists():  # a process died between the two renames
+        old.rename(folder)
     if folder.exists() and any(folder.iterdir()) and not _holds_model(folder):
         raise MundapError(f"{folder} is not empty, and no model. Choose another folder.")
     with disk_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".model-") as scratch:
-            made = Path(scratch) / "model"
+        for left in (made, old):
+            shutil.rmtree(left, ignore_errors=True)
+        try:
             yield made
+            for path in made.rglob("*"):
+                (sync_folder if path.is_dir() else sync_file)(path)
+            sync_folder(made)
             if folder.exists():
-                shutil.rmtree(folder)
+                folder.rename(old)
             made.rename(folder)
+            sync_folder(folder.parent)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def _holds_model(folder: Path) -> bool:

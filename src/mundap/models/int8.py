@@ -102,13 +102,14 @@ def _prepare(model: Any, probes: Sequence[Mapping[str, np.ndarray]]) -> list[str
     names = [node.name for node in layers]
     largest = _largest(model, {node.input[0] for node in layers}, probes)
     parts = _Parts(graph)
+    unshared = {name for name in weights if uses[name] == 1}  # those that share a weight cannot each have it scaled
     for node in list(graph.node):
-        is_table = node.op_type == "Gather" and node.input[0] in weights and uses[node.input[0]] == 1
-        if node.name in names and uses[node.input[1]] == 1:  # layers that share a weight cannot each have it scaled
+        is_layer = node.name in names
+        if is_layer and node.input[1] in unshared:
             _smooth(parts, node, weights[node.input[1]], largest[node.input[0]])
-        if node.name in names and node.op_type == "MatMul":  # an Attention adds its bias inside
+        if is_layer and node.op_type == "MatMul":  # an Attention adds its bias inside
             _scale_tokens(parts, node)
-        elif is_table:
+        elif node.op_type == "Gather" and node.input[0] in unshared:
             _scale_rows(parts, node, weights[node.input[0]])
         else:
             parts.nodes.append(node)

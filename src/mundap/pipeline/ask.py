@@ -12,6 +12,7 @@ from mundap.reader.choice import LanguageReaders
 from mundap.reader.confidence import confidence
 from mundap.reader.runtime import Reader, Scored
 from mundap.records import Answer, AskResult, Hit
+from mundap.text.overlap import question_words_in
 
 NUM_PASSAGES = 10
 """How many passages are read."""
@@ -159,11 +160,13 @@ def rank_answers(
             f"{reader.folder} was trained to rerank passages and finds no answers: use it to rerank what a search "
             "finds, and another reader to ask"
         )
-    texts = [hit.passage.text for hit in hits[: len(scored)]]
+    passages = [hit.passage for hit in hits[: len(scored)]]
+    texts = [passage.text for passage in passages]
+    words = [question_words_in(question, f"{passage.title} {passage.text}") for passage in passages]
     curve = reader.config.fitted_for(question).confidence
     answers: list[Answer] = []
     sure = 1.0
-    for candidate in rank(texts, scored, [hit.score for hit in hits], reader.config):
+    for candidate in rank(texts, scored, [hit.score for hit in hits], reader.config, words):
         sure = min(sure, confidence(candidate.features, curve))
         answers.append(_answer(candidate, hits[candidate.passage], sure))
     return answers

@@ -41,8 +41,9 @@ class Candidate:
         span: The probability of the span in its passage.
         features: What confidence is computed from, in the order of `FEATURES`: the passage's raw selection score; how
             much likelier the span is than none (a logarithm); the answer's share among all answers, with what other
-            passages say for it, as log odds; and how far the passage stands out among the first that were found, in
-            standard deviations, not a number where too few were found to tell.
+            passages say for it, as log odds; the share of the question's words that the passage has; and how far the
+            passage stands out among the first that were found, in standard deviations, not a number where too few
+            were found to tell.
         support: Passages with the same answer.
     """
 
@@ -52,12 +53,16 @@ class Candidate:
     score: float
     selection: float
     span: float
-    features: tuple[float, float, float, float]
+    features: tuple[float, float, float, float, float]
     support: int = 1
 
 
 def rank(
-    texts: Sequence[str], read: Sequence[Sequence[Scored]], retrieval: Sequence[float], config: ReaderConfig
+    texts: Sequence[str],
+    read: Sequence[Sequence[Scored]],
+    retrieval: Sequence[float],
+    config: ReaderConfig,
+    words: Sequence[float] = (),
 ) -> list[Candidate]:
     """Different answers, best first.
 
@@ -71,6 +76,7 @@ def rank(
         read: What the reader says of each.
         retrieval: The score each was found with; behind those, the scores of what was found and not read.
         config: The reader's.
+        words: The share of the question's words that each text has, for confidence; unknown by default.
     """
     spans = [_spans(text, windows, config) for text, windows in zip(texts, read, strict=True)]
     kept = [number for number, row in enumerate(spans) if row]
@@ -85,7 +91,8 @@ def rank(
         for start, end, span, margin in spans[number]:
             score = math.log(chosen[place] + 1e-30) + math.log(span + 1e-30)
             score += config.retrieval_weight * better[place]
-            features = (float(logits[place]), margin, 0.0, float(better[place]) if known else math.nan)
+            standing_out = float(better[place]) if known else math.nan
+            features = (float(logits[place]), margin, 0.0, words[number] if words else 0.0, standing_out)
             listed.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
     if config.ranking == "selection":
         listed.sort(key=lambda one: (-one.features[0], one.passage, -one.span))
@@ -109,8 +116,8 @@ def _with_shares(found: Sequence[Candidate]) -> list[Candidate]:
     odds = np.clip(np.log(shares + 1e-9) - np.log1p(1e-9 - shares), -_MOST_ODDS, _MOST_ODDS)
     shared = []
     for one, value in zip(found, odds, strict=True):
-        selection_score, margin, _, retrieval = one.features
-        shared.append(replace(one, features=(selection_score, margin, float(value), retrieval)))
+        selection_score, margin, _, words, retrieval = one.features
+        shared.append(replace(one, features=(selection_score, margin, float(value), words, retrieval)))
     return shared
 
 

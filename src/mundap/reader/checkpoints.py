@@ -63,12 +63,17 @@ def is_reader(source: Path) -> bool:
     """Whether a checkpoint, a folder or an original DPR file, is a reader and not an encoder."""
     if source.is_file():
         return "qa_classifier.weight" in read_weights(source, "model_dict")
-    if (source / HEADS).is_file():
+    if (source / HEADS).is_file() or is_exported(source):
         return True
     try:
         return architecture_of(source).endswith(("ForQuestionAnswering", "DPRReader"))
     except (OSError, ValueError, AttributeError):
         return False
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder is a reader as the run time has it."""
+    return any(folder.glob("reader.*.onnx"))
 
 
 def open_reader(
@@ -77,7 +82,7 @@ def open_reader(
     """Open a checkpoint of a reader.
 
     Args:
-        folder: Of a Hugging Face checkpoint, or an original DPR `.cp` file.
+        folder: Of a Hugging Face checkpoint, of one of our exported readers, or an original DPR `.cp` file.
         attention: Which of the library's implementations to use; none: the fastest that the network has.
         fresh: Whether an encoder without heads may be given, to be trained: it gets new ones.
         base: For a `.cp` file, the folder of the BERT it was trained from.
@@ -88,6 +93,10 @@ def open_reader(
     if folder.is_file() and base is not None:
         return _read_original_dpr(folder, base)
     with reading_checkpoint(folder, "reader"):
+        if is_exported(folder):
+            from mundap.reader.unpack import unpack_reader
+
+            return unpack_reader(folder, attention)
         architecture = architecture_of(folder)
         if architecture == "DPRReader":
             return _open_dpr(folder, attention)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-FEATURES = ("selection", "margin", "share", "retrieval")
+FEATURES = ("selection", "margin", "share", "words", "retrieval")
 """What confidence is computed from."""
 
 

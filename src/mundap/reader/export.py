@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mundap.disk import checksum
+from mundap.disk import checksums
 from mundap.models.folder import ReaderConfig, new_folder, refuse_full
 from mundap.models.fp32 import PRECISIONS, quiet, write_fp32
 from mundap.models.int8 import PROBES, write_int8
@@ -77,7 +77,7 @@ def export_reader(
     with new_folder(out) as made:
         loaded.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
         _write_graphs(made, graph, config, precisions)
-        replace(config, sha256={path.name: checksum(path) for path in sorted(made.iterdir())}).save(made)
+        replace(config, sha256=checksums(sorted(made.iterdir()))).save(made)
         return {precision: _parity(made, graph, precision) for precision in precisions}
 
 

@@ -158,7 +158,8 @@ class ServedEngine(Served):
             self._reopening.add_done_callback(self._reopened)
 
     async def _reopen(self) -> None:
-        old = self.index()
+        old = self._index  # not `index()`, which raises what went wrong the last time
+        assert old is not None
         try:
             new = await asyncio.to_thread(old.reopened)
             if new.manifest.generation != old.manifest.generation:

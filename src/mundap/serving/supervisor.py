@@ -18,7 +18,8 @@ from typing import Any
 from mundap.machine import end_with_parent
 from mundap.serving import logs
 
-_CRASHES = (signal.SIGBUS, signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+_NAMES = ("SIGBUS", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE")
+_CRASHES = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]  # Windows has no SIGBUS
 _MOST = 5  # in that time; more is no accident
 _SECONDS = 60.0
 

@@ -56,6 +56,11 @@ def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool
     return any(pattern.search(normal) for pattern in map(_cjk, answers) if pattern)
 
 
+def have_answer(texts: Iterable[str], answers: Sequence[str], mode: Mode = "string") -> list[bool]:
+    """For each of many passages, whether any of the answers is in it: `has_answer`."""
+    return [has_answer(text, answers, mode) for text in texts]
+
+
 def find_answers(text: str, answers: Iterable[str], mode: Mode = "string") -> list[tuple[int, int]]:
     """Where the answers stand in a text: first character and the one behind the last, each place once, in order."""
     if mode == "string":

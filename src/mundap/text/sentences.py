@@ -1,7 +1,6 @@
 """Where sentences end, good enough to keep passages from being cut in the middle of one."""
 
 import re
-from collections.abc import Iterator
 
 # A full stop ends a sentence when white space and no lower-case letter follow it; the CJK stops need neither.
 _END = re.compile(
@@ -13,21 +12,23 @@ _ABBREVIATION = re.compile(
 )
 
 
-def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each sentence, without the white space between them."""
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """The (start, end) of each sentence, without the white space between them."""
+    found: list[tuple[int, int]] = []
     start = 0
     for match in _END.finditer(text):
         end = match.start() + len(match.group().rstrip())
         if _ABBREVIATION.search(text, max(start, end - 8), end):
             continue
-        yield from _trimmed(text, start, end)
+        found += _trimmed(text, start, end)
         start = match.end()
-    yield from _trimmed(text, start, len(text))
+    found += _trimmed(text, start, len(text))
+    return found
 
 
-def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _trimmed(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The span without white space at its ends; nothing, if there is nothing else in it."""
     piece = text[start:end]
     left = len(piece) - len(piece.lstrip())
     right = len(piece.rstrip())
-    if right > left:
-        yield start + left, start + right
+    return [(start + left, start + right)] if right > left else []

@@ -1,5 +1,6 @@
 """The state of a run on disk: weights, optimizer, position, random state. Complete or absent; never a pickle."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as serialize
 
-from mundap.disk import checksum, disk_errors, sync_folder
+from mundap.disk import checksums, disk_errors, sync_folder
 from mundap.errors import MundapError
 
 _KEPT = 2
@@ -48,8 +49,8 @@ def save(folder: Path, step: int, state: RunState, facts: dict[str, Any]) -> Non
     """
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
         made = folder / f".step-{step:08d}.tmp"
-        shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         try:
             _save(made / "model.safetensors", _weights(state.model))
@@ -57,21 +58,35 @@ def save(folder: Path, step: int, state: RunState, facts: dict[str, Any]) -> Non
             _save(made / _RANDOM, {"random": state.random})
             if state.average is not None:
                 _save(made / AVERAGE, _weights(state.average))
-            sums = {path.name: checksum(path) for path in sorted(made.iterdir())}
-            with (made / _STATE).open("w") as file:
+            sums = checksums(sorted(made.iterdir()))
+            with (made / _STATE).open("w", encoding="utf-8") as file:
                 json.dump({"step": step, "sha256": sums, **facts}, file)
                 file.flush()
                 os.fsync(file.fileno())
             sync_folder(made)
             final = folder / f"step-{step:08d}"
-            shutil.rmtree(final, ignore_errors=True)
+            _remove(final)
             made.rename(final)
             sync_folder(folder)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
     for old in sorted(folder.glob("step-*"))[:-_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a process that died was about to write or to remove."""
+    for left in folder.glob(".*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove a checkpoint, by one rename first: half of one must not look like one."""
+    gone = checkpoint.with_name(f".{checkpoint.name}.gone")
+    with contextlib.suppress(FileNotFoundError):
+        checkpoint.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def steps(folder: Path) -> list[int]:
@@ -83,8 +98,8 @@ def newest(folder: Path) -> Path | None:
     """The newest checkpoint that is complete."""
     for path in sorted(folder.glob("step-*"), reverse=True):
         try:
-            facts = json.loads((path / _STATE).read_text())
-            if all(checksum(path / name) == wanted for name, wanted in facts["sha256"].items()):
+            facts = json.loads((path / _STATE).read_text("utf-8"))
+            if checksums(path / name for name in facts["sha256"]) == facts["sha256"]:
                 return path
         except (OSError, ValueError, KeyError):
             continue
@@ -110,7 +125,7 @@ def load(path: Path, model: Any, optimizer: Any) -> tuple[dict[str, Any], Any]:
             raise MundapError(f"{path} belongs to another model: it has {name}")
         state.setdefault(number, {})[part] = value
     optimizer.load_state_dict({"state": state, "param_groups": groups})
-    return json.loads((path / _STATE).read_text()), load_file(path / _RANDOM)["random"]
+    return json.loads((path / _STATE).read_text("utf-8")), load_file(path / _RANDOM)["random"]
 
 
 def save_weights(path: Path, model: Any) -> None:

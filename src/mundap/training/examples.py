@@ -57,7 +57,7 @@ class ExampleFile:
         if rows or detect(data.path).examples not in ("dpr-jsonl", "tevatron") or _is_packed(self._path):
             self._path = self._rewrite(data, scratch, rows or (lambda: examples.read_examples(data.path)))
         self._parsed: list[Example] | None = [] if self._path.stat().st_size <= _IN_MEMORY else None
-        self._places, self.positive_keys = self._scan()
+        self._places, self.positive_keys, self._lengths = self._scan()
         if not len(self._places):
             why = ": it is empty"
             for reason, count in self.left_out.most_common(1):
@@ -73,10 +73,11 @@ class ExampleFile:
             answers += self[number].question.answers
         return match_for(answers)
 
-    def _scan(self) -> tuple[np.ndarray, np.ndarray]:
-        """(first byte, length) of every row that can be trained on, and the keys of its positive."""
+    def _scan(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(first byte, length) of every row that can be trained on, the keys of its positive, and its length."""
         places: list[tuple[int, int]] = []
         keys: list[tuple[int, int]] = []
+        lengths: list[int] = []
         start = 0
         with self._path.open("rb") as file:
             for line in file:
@@ -85,18 +86,21 @@ class ExampleFile:
                     if isinstance(found, Example):
                         places.append((start, len(line)))
                         keys.append(_fingerprints(found.positives[0]))
+                        lengths.append(_length(found))
                         self.answered += bool(found.question.answers)
                         if self._parsed is not None:
                             self._parsed.append(found)
                     else:
                         self.left_out[found.reason] += 1
                 start += len(line)
-        return np.array(places, np.int64).reshape(-1, 2), np.array(keys, np.int64).reshape(-1, 2)
+        numbers = np.array(places, np.int64).reshape(-1, 2), np.array(keys, np.int64).reshape(-1, 2)
+        return *numbers, np.array(lengths, np.int64)
 
     def _keep(self, rows: np.ndarray) -> None:
         """Use these rows alone."""
         rows = np.sort(rows)
         self._places, self.positive_keys = self._places[rows], self.positive_keys[rows]
+        self._lengths = self._lengths[rows]
         if self._parsed is not None:
             self._parsed = [self._parsed[row] for row in rows.tolist()]
         self.answered = sum(bool(self[number].question.answers) for number in range(len(rows)))
@@ -137,8 +141,8 @@ class ExampleFile:
         return found
 
     def size(self, number: int) -> int:
-        """The length of an example in bytes."""
-        return int(self._places[number, 1])
+        """How long the question and its positive are, in characters."""
+        return int(self._lengths[number])
 
 
 def _example(line: bytes, number: int) -> Example | Skipped:
@@ -173,3 +177,8 @@ def _stamp(path: str) -> list[tuple[str, int, int]]:
     whole = Path(path)
     files = sorted(one for one in whole.rglob("*") if one.is_file()) if whole.is_dir() else [whole]
     return [(one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in files]
+
+
+def _length(example: Example) -> int:
+    positive = example.positives[0]
+    return len(example.question.text) + len(positive.title) + len(positive.text)

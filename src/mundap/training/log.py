@@ -22,7 +22,7 @@ class Log:
 
     def write(self, facts: dict[str, Any]) -> None:
         """Add a line; it has a `step`."""
-        with disk_errors(self._path), self._path.open("a") as file:
+        with disk_errors(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(facts) + "\n")
         if self._board is not None:
             rows = facts.get("dev", {}).items()

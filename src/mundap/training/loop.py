@@ -285,6 +285,8 @@ class _Loop:
 
     def _resume(self) -> Any:
         """Load the last checkpoint, if there is one, and drop what was logged after it; gives the random states."""
+        if self.processes.first:
+            checkpoints.sweep(self.out / "checkpoints")  # a run that had only to end writes no other
         path = checkpoints.newest(self.out / "checkpoints")
         self.processes.wait()
         if path is None:

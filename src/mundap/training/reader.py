@@ -10,7 +10,7 @@ import torch
 
 from mundap.encoder.network import chunks, padded
 from mundap.errors import MundapError
-from mundap.models.folder import ReaderConfig
+from mundap.models.folder import ReaderConfig, installed
 from mundap.models.weights import positions
 from mundap.reader.answers import rank
 from mundap.reader.checkpoints import open_reader, write_reader
@@ -179,7 +179,10 @@ def scored(reader: Any, rows: Sequence[Sequence[Window]], pad: int) -> list[list
 
 def _opened(recipe: ReaderRecipe) -> Any:
     torch.manual_seed(recipe.seed)  # new heads are initialised at random
-    return open_reader(Path(recipe.base_model), attention=attention_for(recipe.precision), fresh=True)
+    base = Path(recipe.base_model)
+    if not base.exists():
+        base = installed().get(base.name, base)
+    return open_reader(base, attention=attention_for(recipe.precision), fresh=True)
 
 
 def _prepared(model: ReaderNetwork, recipe: ReaderRecipe) -> ReaderNetwork:

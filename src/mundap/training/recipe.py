@@ -41,7 +41,8 @@ class TrainingRecipe:
         train: Training sets.
         dev: Dev sets, for validation.
         output_dir: The folder of the run: checkpoints, log, report, and the model.
-        base_model: The checkpoint to start from (Hugging Face, sentence-transformers, DPR).
+        base_model: The checkpoint to start from (Hugging Face, sentence-transformers, DPR); for a reader also one of
+            ours that is installed, by name.
         batch_size: Questions in a batch, over all processes.
         gradient_accumulation_steps: Batches in one step of the optimizer.
         epochs: Passes over the training sets.

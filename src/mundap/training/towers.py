@@ -100,18 +100,26 @@ def _tower(folder: Path, role: str, recipe: RetrieverRecipe) -> Tower:
 
 def set_dropout(network: Any, share: float, in_attention: float) -> None:
     """Replace the checkpoint's dropout; negative keeps it. A negative `in_attention` means: as elsewhere."""
-    in_attention = share if in_attention < 0 else in_attention
-    attention = [module for module in network.modules() if any(hasattr(module, name) for name in _QUERIES)]
-    own = {id(part) for module in attention for part in module.children() if isinstance(part, nn.Dropout)}
-    for module in network.modules():
-        if isinstance(module, nn.Dropout):
-            wanted = in_attention if id(module) in own else share
-            module.p = module.p if wanted < 0 else wanted
-    for module in attention:
-        # The attention of newer transformers keeps its own number and asks no module.
-        for name in ("attention_dropout", "dropout_prob"):
-            if isinstance(getattr(module, name, None), float) and in_attention >= 0:
-                setattr(module, name, in_attention)
+    if in_attention < 0:
+        in_attention = share
+    if share >= 0:
+        for module in network.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = share
+    if in_attention >= 0:
+        for module in network.modules():
+            if any(hasattr(module, name) for name in _QUERIES):
+                _set_attention_dropout(module, in_attention)
+
+
+def _set_attention_dropout(attention: Any, share: float) -> None:
+    for part in attention.children():
+        if isinstance(part, nn.Dropout):
+            part.p = share
+    # The attention of newer transformers keeps its own number and asks no module.
+    for name in ("attention_dropout", "dropout_prob"):
+        if isinstance(getattr(attention, name, None), float):
+            setattr(attention, name, share)
 
 
 def attention_for(precision: str) -> str | None:

@@ -43,3 +43,21 @@ def weights(chosen):
 def log_of(folder):
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return [(row["step"], row.get("loss"), row.get("negatives_age")) for row in rows if "loss" in row]
+
+
+def write_pool(files, folder):
+    """An index of all passages of the training files."""
+    from mundap.index.index import Index
+
+    folder.mkdir()
+    rows, seen = ["id\ttext\ttitle"], set()
+    for name in ("a", "b"):
+        for line in (files / f"{name}.jsonl").read_text().splitlines():
+            found = json.loads(line)
+            for context in found["positive_ctxs"] + found["hard_negative_ctxs"]:
+                if context["text"] not in seen:
+                    seen.add(context["text"])
+                    rows.append(f"{name}{len(seen)}\t{context['text']}\t{context['title']}")
+    (folder / "passages.tsv").write_text("\n".join(rows) + "\n")
+    Index.build([folder / "passages.tsv"], folder / "index", model="none")
+    return folder / "index"

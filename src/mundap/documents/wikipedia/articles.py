@@ -88,6 +88,14 @@ def _named(page: bytes) -> str:
     return f"page {page[start + 7 : end][:300].decode('utf-8', 'replace')!r}" if 0 <= start < end else "a page"
 
 
+def _last_revision(tree: ET.Element) -> tuple[str, str]:
+    """Its text, and what kind of text that is."""
+    revisions = tree.findall("revision")
+    if not revisions:
+        return "", "wikitext"
+    return revisions[-1].findtext("text") or "", revisions[-1].findtext("model") or "wikitext"
+
+
 def _article(tree: ET.Element, title: str, site: Site, style: Style) -> Article | str:
     """The article, or what the page is instead."""
     if not title:
@@ -95,14 +103,12 @@ def _article(tree: ET.Element, title: str, site: Site, style: Style) -> Article 
     prefix, colon, _ = title.partition(":")
     if tree.find("ns") is None and colon and site.namespaces.get(normal(prefix), 0):  # dumps before 2012
         return "other namespaces"
-    revision = tree.findall("revision")[-1:]
-    text = revision[0].findtext("text") if revision else ""
-    model = revision[0].findtext("model") if revision else ""
-    if tree.find("redirect") is not None or _redirects(text or ""):
+    text, model = _last_revision(tree)
+    if tree.find("redirect") is not None or _redirects(text):
         return "redirects"
-    if (model or "wikitext") != "wikitext":
+    if model != "wikitext":
         return "other namespaces"
-    cleaned = clean(text or "", site, title, style.headings, style.quotes)
+    cleaned = clean(text, site, title, style.headings, style.quotes)
     if site.disambiguates(cleaned.templates, cleaned.categories):
         return "disambiguation"
     if not cleaned.text:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from mundap.disk import checksum, disk_errors, sync_file, sync_folder, write_atomic
+from mundap.disk import checksums, disk_errors, sync_file, sync_folder, write_atomic
 from mundap.training import checkpoints
 
 _NAME = re.compile(r"step-(\d{8})(?:\.safetensors)?")
@@ -132,7 +132,7 @@ class ExchangeFolder:
             for name, array in arrays.items():
                 np.save(made / f"{name}.npy", array)
                 sync_file(made / f"{name}.npy")
-            sums = {path.name: checksum(path) for path in sorted(made.iterdir())}
+            sums = checksums(sorted(made.iterdir()))
             write_atomic(made / _STATE, json.dumps({"step": step, "sha256": sums, **facts}).encode())
             made.rename(final)
             sync_folder(self._negatives)
@@ -142,8 +142,8 @@ class ExchangeFolder:
         """What was published for a step, memory-mapped; None if it is missing or damaged."""
         folder = self._negatives / f"step-{step:08d}"
         try:
-            facts = json.loads((folder / _STATE).read_text())
-            if any(checksum(folder / name) != wanted for name, wanted in facts["sha256"].items()):
+            facts = json.loads((folder / _STATE).read_text("utf-8"))
+            if checksums(folder / name for name in facts["sha256"]) != facts["sha256"]:
                 return None
             return {Path(name).stem: np.load(folder / name, mmap_mode="r") for name in facts["sha256"]}, facts
         except (OSError, ValueError, KeyError):

@@ -7,7 +7,8 @@ finished stay.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -45,6 +46,9 @@ class InferencerProgress:
 
 Listener = Callable[[InferencerProgress], None]
 
+Elsewhere = Callable[[int, Sequence[str]], Generator[int]]
+"""Has shards of a round encoded on other machines; yields, now and then, how many are done."""
+
 
 class Inferencer:
     """Finds negatives for a trainer.
@@ -55,6 +59,8 @@ class Inferencer:
         exchange: The folder they share.
         device: Where to compute; it need not be the trainer's.
         model: The trainer's own model and tokens, in the synchronous mode.
+        tell: Is told where it is.
+        elsewhere: Others that encode the corpus for it (`cluster.py`).
     """
 
     def __init__(
@@ -65,12 +71,14 @@ class Inferencer:
         device: Any,
         model: tuple[DualEncoder, Tokens] | None = None,
         tell: Listener = lambda progress: None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._recipe = recipe
         self._sets = sets
         self._exchange = exchange
         self._device = device
         self._tell = tell
+        self._elsewhere = elsewhere
         if model is None:
             built, tokenizer = towers.build(replace(recipe, gradient_checkpointing=False))
             model = built, Tokens(tokenizer, recipe)
@@ -103,6 +111,7 @@ class Inferencer:
         self._model.eval()
         try:
             while step not in self._exchange.published() and self._is_needed(step, stop):
+                self._have_encoded(step, folder, corpus, stop)
                 if self._encode_what_is_free(step, folder, corpus, stop):
                     with self._exchange.claim(folder / "publish.lock") as mine:
                         if mine and self._is_needed(step, stop) and step not in self._exchange.published():
@@ -120,6 +129,29 @@ class Inferencer:
         stopped = stop is not None and (stop.is_set() or self._exchange.finished)
         return not stopped and self._exchange.has_weights(step) and self._exchange.round(step).exists()
 
+    def encode_shard(self, step: int, name: str) -> None:
+        """Encode one shard of the corpus for an inferencer elsewhere, unless it is done, claimed or needed no more."""
+        corpus = ShardedCorpus(self._recipe)
+        self._model.eval()
+        try:
+            for shard in corpus.shards:
+                if corpus.name(shard) == name:
+                    self._encode(step, self._exchange.round(step), (name, shard), corpus)
+        except FileNotFoundError:
+            if self._is_needed(step, None):
+                raise
+
+    def _have_encoded(self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None) -> None:
+        """Have others encode the corpus, if there are any; what they leave is encoded here."""
+        missing = [name for name in map(corpus.name, corpus.shards) if not (folder / f"{name}.npy").exists()]
+        if self._elsewhere is None or not missing:
+            return
+        with closing(self._elsewhere(step, missing)) as progress:
+            for done in progress:
+                self._tell(InferencerProgress(step, "encoding over Ray", done, len(missing)))
+                if not self._is_needed(step, stop):
+                    return
+
     def _encode_what_is_free(
         self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None
     ) -> bool:
@@ -128,22 +160,35 @@ class Inferencer:
         jobs += [(_QUESTIONS, None)]
         jobs += [(_POSITIVES, None)] if self._recipe.sampling == "margin" else []
         missing = 0
-        for number, (name, shard) in enumerate(jobs):
-            path = folder / f"{name}.npy"
-            if path.exists():
+        for number, job in enumerate(jobs):
+            if (folder / f"{job[0]}.npy").exists():
                 continue
             if not self._is_needed(step, stop):
                 return False
-            with self._exchange.claim(folder / f"{name}.lock") as mine:
-                if not mine or step in self._exchange.published():  # then the vectors have been taken away
-                    missing += 1
-                elif not path.exists():
-                    self._tell(InferencerProgress(step, f"encoding {name}", number, len(jobs)))
-                    self._load(step)
-                    vectors = self._shard(shard, corpus) if shard else self._asked(name)
-                    with disk_errors(folder), replacing(path) as file:
-                        np.save(file, vectors)
+            missing += not self._encode(step, folder, job, corpus, (number, len(jobs)))
         return not missing
+
+    def _encode(
+        self,
+        step: int,
+        folder: Path,
+        job: tuple[str, Shard | None],
+        corpus: ShardedCorpus,
+        place: tuple[int, int] = (0, 1),
+    ) -> bool:
+        """Make the vectors of a shard, or of what is asked; whether they are there, and not in the making elsewhere."""
+        name, shard = job
+        path = folder / f"{name}.npy"
+        with self._exchange.claim(folder / f"{name}.lock") as mine:
+            if not mine or step in self._exchange.published():  # then the vectors have been taken away
+                return False
+            if not path.exists():
+                self._tell(InferencerProgress(step, f"encoding {name}", *place))
+                self._load(step)
+                vectors = self._shard(shard, corpus) if shard else self._asked(name)
+                with disk_errors(folder), replacing(path) as file:
+                    np.save(file, vectors)
+        return True
 
     def _load(self, step: int) -> None:
         if self._loaded != step:

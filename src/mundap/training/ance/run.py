@@ -36,6 +36,7 @@ def train(
     alone: bool = False,
     device: str = "",
     tell: Tell = lambda line: None,
+    ray: str = "",
 ) -> TrainingResult:
     """Train with ANCE; unless `alone` or synchronous, start an inferencer beside the trainer.
 
@@ -45,7 +46,10 @@ def train(
         alone: Do not start an inferencer: they run elsewhere.
         device: The inferencer's device.
         tell: Called with what the recipe left to the checkpoint.
+        ray: The address of a Ray cluster that encodes the corpus for the inferencer, or `local`.
     """
+    if ray and (alone or recipe.synchronous):
+        raise UsageError("--ray is for the inferencer, and here is none: leave out synchronous and --only trainer")
     refuse_incomplete(recipe)
     recipe = towers.with_similarity(recipe, tell)
     if alone or recipe.synchronous or not is_first():
@@ -53,12 +57,12 @@ def train(
     half = max(1, cores() // 2)
     if not torch.cuda.is_available():
         torch.set_num_threads(half)  # two processes that use all cores each are slower than one
-    with _inferencer_beside(recipe, half, device):
+    with _inferencer_beside(recipe, half, device, ray):
         return trainer.train(recipe, callback)
 
 
-def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda progress: None) -> None:
-    """Produce negatives until the trainer has finished."""
+def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda progress: None, ray: str = "") -> None:
+    """Produce negatives until the trainer has finished, alone or with a Ray cluster that encodes the corpus."""
     if not recipe.output_dir or not recipe.train:
         raise UsageError("the recipe has no output_dir or no train: the inferencer takes the trainer's own recipe")
     recipe = towers.with_similarity(recipe)
@@ -72,7 +76,13 @@ def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda progress
     stop = threading.Event()
     if os.environ.get(_FOLLOWS):
         threading.Thread(target=_leave_with_parent, daemon=True).start()
-    Inferencer(recipe, sets, exchange, where, tell=tell).run(stop)
+    if not ray:
+        Inferencer(recipe, sets, exchange, where, tell=tell).run(stop)
+        return
+    from mundap.training.ance import cluster
+
+    with cluster.over(ray, _absolute(recipe), device) as elsewhere:
+        Inferencer(recipe, sets, exchange, where, tell=tell, elsewhere=elsewhere).run(stop)
 
 
 def _leave_with_parent() -> None:
@@ -82,7 +92,7 @@ def _leave_with_parent() -> None:
 
 
 @contextmanager
-def _inferencer_beside(recipe: AnceRecipe, threads: int, device: str) -> Iterator[None]:
+def _inferencer_beside(recipe: AnceRecipe, threads: int, device: str, ray: str) -> Iterator[None]:
     folder = Path(recipe.output_dir) / trainer.EXCHANGE
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +104,7 @@ def _inferencer_beside(recipe: AnceRecipe, threads: int, device: str) -> Iterato
     def keep_alive() -> None:
         exchange, failures, seen = ExchangeFolder(folder), 0, -1
         while not over.is_set() and not exchange.finished:
-            child[:] = [_start(folder / "recipe.toml", threads, device)]
+            child[:] = [_start(folder / "recipe.toml", threads, device, ray)]
             child[0].wait()
             newest = max(exchange.published(), default=-1)
             failures = failures + 1 if newest == seen else 1
@@ -118,13 +128,14 @@ def _inferencer_beside(recipe: AnceRecipe, threads: int, device: str) -> Iterato
                 process.kill()
 
 
-def _start(recipe: Path, threads: int, device: str) -> "subprocess.Popen[bytes]":
+def _start(recipe: Path, threads: int, device: str, ray: str) -> "subprocess.Popen[bytes]":
     environment = {
         name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     }
     environment |= {"OMP_NUM_THREADS": str(threads), _FOLLOWS: "1"}
     command = [sys.executable, "-m", "mundap", "train", "ance", str(recipe), "--only", "inferencer"]
     command += ["--device", device] if device else []
+    command += [f"--ray={ray}"] if ray else []
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
 
 
