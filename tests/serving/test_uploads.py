@@ -4,10 +4,12 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import signal
 import threading
 import time
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -127,6 +129,29 @@ def test_what_cannot_be_used_is_said_and_changes_nothing(server, folder):
     assert report["added"] == 2
     assert not list(folder.rglob("evil*"))
     assert server.get("/v1/indexes").json()["indexes"][0]["documents"] == 3
+
+
+def test_a_writer_that_dies_is_said_and_another_one_takes_its_place(server):
+    """It may have died after its commit: nobody is told that nothing was changed."""
+    put(server, ("first.txt", b"the river"))
+    (inner,) = children(server.process.pid)
+    (writer,) = children(inner)
+    os.kill(writer, signal.SIGSTOP)
+    answers = []
+    thread = threading.Thread(
+        target=lambda: answers.append(server.post("/v1/documents", {"documents": [{"id": "x", "text": "the king"}]}))
+    )
+    thread.start()
+    time.sleep(0.5)
+    os.kill(writer, signal.SIGKILL)
+    thread.join()
+    assert answers[0].status_code == 500
+    assert "as a whole or not at all" in answers[0].json()["error"]["message"]
+    assert server.add({"id": "x", "text": "the king"})[-1]["added"] == 1
+
+
+def children(process):
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def test_a_writer_at_work_is_waited_for(server, folder):

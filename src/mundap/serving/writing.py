@@ -126,8 +126,9 @@ class Writing:
             line = await process.stdout.readline()
             if not line:
                 await self._kill()
-                raise MundapError("the writer ended before it was done: what was sent could not be read. "
-                                  "Nothing was changed.")  # fmt: skip
+                # It may have died after its commit, and before it could say so.
+                raise MundapError("the process that writes ended before it said that it was done. The change was made "
+                                  "as a whole or not at all: try again, which does no harm if it was.")  # fmt: skip
             said = json.loads(line)
             if error := said.get("error"):
                 kind = getattr(errors, error["kind"], MundapError)
