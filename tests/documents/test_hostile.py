@@ -105,6 +105,16 @@ def test_a_header_without_end_costs_little(tmp_path, name):
     assert "the river" in document.text
 
 
+def test_merge_keys_of_front_matter_are_not_unfolded(tmp_path):
+    lines = ["a0: &a0 {" + ", ".join(f"k{n}: v" for n in range(9)) + "}"]
+    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 7)]
+    data = ("---\n" + "\n".join(lines) + "\n---\nthe river\n").encode()
+    began = time.process_time()
+    (document,) = found(tmp_path, "a.md", data)
+    assert time.process_time() - began < 5
+    assert document.text == "the river"
+
+
 def test_large_metadata_is_sent_in_small_pieces(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"_id": str(n), "text": "a", "note": "x" * 100_000}) + "\n" for n in range(40)))

@@ -185,6 +185,19 @@ def test_what_cannot_be_exported_is_said_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+@pytest.mark.parametrize("content", [b"", b"no weights", b"\xff" * 8 + b"{}", b"PK\x03\x04 cut"], ids=repr)
+def test_broken_weights_are_said(tmp_path, name, content):
+    from mundap.encoder.export import export
+
+    source = make_checkpoint(tmp_path / "checkpoint")
+    (source / "model.safetensors").unlink()
+    (source / name).write_bytes(content)
+    with pytest.raises(ModelError, match="cannot be read as|was not read"):
+        export(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_int8_bears_a_dimension_much_larger_than_the_rest(tmp_path):
     """As real encoders have them. Smoothing changes nothing but the scale of what is rounded."""
     import onnxruntime

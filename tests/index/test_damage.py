@@ -34,6 +34,20 @@ def test_damage_is_found_and_said(corpus, tmp_path, tiny_model):
     assert verify(out) == []
 
 
+@pytest.mark.parametrize(
+    "name", ["strings.bin", "strings.idx", "documents.bin", "passages.bin", "keys.bin", "vectors.bin"]
+)
+def test_a_flipped_bit_of_a_small_file_is_noticed_at_once(corpus, tmp_path, tiny_model, name):
+    out = tmp_path / "i"
+    build([corpus], out, Options(model=str(tiny_model)))
+    victim = next(out.glob(f"segments/*/{name}"))
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(data)
+    with pytest.raises(IndexDamaged, match=f"{name} has changed"):
+        Index(out)
+
+
 def test_rows_of_another_layout_are_said(corpus, tmp_path):
     out = tmp_path / "i"
     build([corpus], out, PLAIN)

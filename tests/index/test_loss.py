@@ -8,7 +8,7 @@ import pytest
 
 from mundap import Index
 from mundap.errors import MundapError
-from mundap.index.build import Options, build
+from mundap.index.build import Options, build, delete
 from mundap.index.manifest import Manifest
 from mundap.index.verify import verify
 
@@ -28,14 +28,13 @@ def names(out):
     return sorted(passage.id for passage in Index(out).passages())
 
 
-def limited(megabytes, *arguments):
-    """Run the program with so little memory."""
-    limit = megabytes << 20
+def limited(what, limit, *arguments):
+    """Run the program with so little of something."""
     return subprocess.run(
         [sys.executable, "-m", "mundap", *map(str, arguments)],
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        preexec_fn=lambda: resource.setrlimit(what, (limit, limit)),
     )
 
 
@@ -46,11 +45,28 @@ def test_lack_of_memory_empties_no_index(docs, tmp_path, fresh):
     before = names(out)
     for path in docs.iterdir():
         path.write_text(path.read_text().replace("river", "mountain"))
-    done = limited(600, "index", docs, "-o", out, "--model", "none", *(["--fresh"] if fresh else []))
+    done = limited(
+        resource.RLIMIT_AS, 600 << 20, "index", docs, "-o", out, "--model", "none", *(["--fresh"] if fresh else [])
+    )
     assert names(out) == before
     assert done.returncode != 3
     assert "Traceback" not in done.stderr
     assert verify(out) == []
+
+
+@pytest.mark.parametrize("size", [100, 1000])
+def test_a_compaction_without_room_is_said_and_changes_nothing(docs, tmp_path, size):
+    out = tmp_path / "i"
+    build([docs], out, PLAIN)
+    delete(out, ["3.html"])
+    before = names(out)
+    done = limited(resource.RLIMIT_FSIZE, size, "compact", "-i", out)
+    assert done.returncode == 1
+    assert "cannot write to" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert names(out) == before
+    assert verify(out) == []
+    assert limited(resource.RLIMIT_FSIZE, 1 << 30, "compact", "-i", out).returncode == 0
 
 
 def test_a_changed_file_that_cannot_be_read_keeps_its_old_version(docs, tmp_path):

@@ -9,7 +9,7 @@ pytest.importorskip("fastapi", reason="needs the extra `serve`")
 
 from mundap.serving.batching import Lane
 from mundap.serving.clients import Clients, who
-from mundap.serving.engine import Cache
+from mundap.serving.engine import Cache, cost
 from mundap.serving.problems import Busy, TooSlow
 
 
@@ -205,6 +205,10 @@ def test_costly_items_make_small_batches():
 
     run(work, scenario, largest=4, cost=lambda key: 3)
     assert all(len(items) == 1 for _, items in work.batches)
+
+
+def test_reading_costs_by_the_passages_that_are_read():
+    assert [cost(k) for k in (1, 10, 11, 100)] == [1, 1, 2, 10]
 
 
 def test_a_request_that_brings_files_counts_as_several():
