@@ -8,7 +8,7 @@ import pytest
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parent / "SECURITY.md").read_text("utf-8")
-ATTACKS = ("kills", "training", "damage", "limits", "beside", "hostile", "requests", "soak")
+ATTACKS = ("kills", "training", "damage", "limits", "beside", "hostile", "requests", "crowd", "soak")
 
 
 def rows():

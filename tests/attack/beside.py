@@ -2,17 +2,21 @@
 
 import json
 import os
-import time
+import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.attack.children import Totals, child
+from tests.attack.children import Effort, Totals, child
 from tests.attack.product import copied, state, verbs
 
+_KINDS = ("add", "add", "upload", "delete", "compact")
 
-def attack(work: Path, changes: int) -> dict[str, Totals]:
-    """One process changes the index that often, another one reads all the time."""
+
+def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Totals]:
+    """One process changes the index many times, another one reads all the time."""
     totals = Totals()
+    kinds = [chance.choice(_KINDS) for _ in range(8 if effort.short else 50)]
     out = copied(work / "base", work / "attacked")
     told = work / "told.jsonl"
     told.unlink(missing_ok=True)
@@ -20,11 +24,11 @@ def attack(work: Path, changes: int) -> dict[str, Totals]:
     if not writer:
         code = 1
         try:
-            _write(work, out, told, changes)
+            _write(work, out, told, effort.some(kinds))
             code = 0
         finally:  # whatever happens, this process goes no further
             os._exit(code)
-    code, seen = child(lambda: _read(out, writer))
+    code, seen = child(lambda: _read(out, writer), 3600.0)
     _, status = os.waitpid(writer, 0)
     expected = {one["generation"]: one for one in map(json.loads, told.read_text().splitlines())}
     if status:
@@ -39,33 +43,29 @@ def attack(work: Path, changes: int) -> dict[str, Totals]:
     return {"readers beside a writer": totals}
 
 
-def _write(work: Path, out: Path, told: Path, changes: int) -> None:
-    """Make changes of all kinds, and note what each state is; the first is noted before anything changes."""
+def _write(work: Path, out: Path, told: Path, kinds: Iterable[str]) -> None:
+    """Make changes, and note what each state is; the first is noted before anything changes."""
+    from mundap.index import build
+
     with told.open("a") as file:
         file.write(json.dumps(state(out)) + "\n")
         file.flush()
-        for number in range(changes):
-            if number % 4 == 3:
-                verbs(work)["compact"](out)
-            elif number % 2:
-                from mundap.index import build
-
-                build.delete(out, ["new.txt"])
+        for number, kind in enumerate(kinds):
+            (work / "more" / "new.txt").write_text("the river has music of its own " * (number + 1))
+            if kind == "delete":
+                build.delete(out, ["new.txt", "up.txt"])
             else:
-                (work / "more" / "new.txt").write_text("the river has music of its own " * (number + 1))
-                verbs(work)["add"](out)
+                verbs(work)[kind](out)
             file.write(json.dumps(state(out)) + "\n")
             file.flush()
 
 
 def _read(out: Path, writer: int) -> list[Any]:
     seen = []
-    until = time.monotonic() + 280
-    while time.monotonic() < until:
+    while True:
         seen.append(state(out))
         if _ended(writer):
-            break
-    return seen
+            return seen
 
 
 def _ended(process: int) -> bool:

@@ -3,19 +3,21 @@
 import contextlib
 import ctypes
 import json
+import math
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 LIBRARY = "MUNDAP_ATTACK_LIBRARY"  # also marks every process of the attack
 TOO_LONG = 71
+T = TypeVar("T")
 
 
 @dataclass
@@ -49,6 +51,29 @@ class Totals:
         return asdict(self)
 
 
+class Effort:
+    """How much of an attack is tried: everything, or a sample within so many seconds.
+
+    A busy machine is no failure: when the time is up, what is left of a sample is not tried.
+
+    Attributes:
+        short: Only a sample.
+        most: Moments of each kind to kill at; None for all.
+    """
+
+    def __init__(self, short: bool = False, most: int | None = None, seconds: float = math.inf) -> None:
+        self.short = short
+        self.most = most
+        self._until = time.monotonic() + seconds
+
+    def some(self, items: Iterable[T], least: int = 1) -> Iterator[T]:
+        """The first of them in any case, and the others while there is time."""
+        for number, item in enumerate(items):
+            if number >= least and time.monotonic() > self._until:
+                return
+            yield item
+
+
 def summed(totals: dict[str, Totals]) -> dict[str, int]:
     """The sums over all attacks, under the names of the report."""
     names = {"tried": "tried", "survived": "survived", "lost": "lost", "silently wrong": "wrong", "stuck": "stuck"}
@@ -61,7 +86,7 @@ def preloaded(work: Path) -> None:
         return
     library = work / "killer.so"
     source = Path(__file__).with_name("killer.c")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True)
     # OpenBLAS starts its threads when it is imported, and a process with threads must not fork.
     environment = {**os.environ, "LD_PRELOAD": str(library), LIBRARY: str(library), "OPENBLAS_NUM_THREADS": "1"}
     os.execve(sys.executable, [sys.executable, "-m", "tests.attack.run", *sys.argv[1:]], environment)

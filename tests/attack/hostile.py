@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 import resource
 import time
 import zipfile
@@ -12,7 +13,7 @@ from typing import Any
 from mundap.documents import SourceFile
 from mundap.documents.readers import Limits, Readers
 from mundap.records import Document
-from tests.attack.children import Totals, child, quiet
+from tests.attack.children import Effort, Totals, child, quiet
 from tests.documents.test_hostile import book, nested, sheets, slides
 
 _SHORT = (
@@ -28,7 +29,7 @@ _SHORT = (
 _LIMITS = Limits(memory=1 << 30, memory_factor=0, seconds=20.0, seconds_a_megabyte=0.0)
 
 
-def attack(work: Path, short: bool) -> dict[str, Totals]:
+def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Totals]:
     """Read each of them, and a good file after it."""
     totals = Totals()
     folder = work / "hostile"
@@ -36,8 +37,9 @@ def attack(work: Path, short: bool) -> dict[str, Totals]:
     good = folder / "good.txt"
     good.write_text("all is well")
     bombs = dict(_bombs())
-    names = _SHORT if short else list(bombs)
-    for name in names:
+    names = list(_SHORT if effort.short else bombs)
+    chance.shuffle(names)
+    for name in effort.some(names):
         path = folder / name
         path.write_bytes(bombs[name])
         with quiet():

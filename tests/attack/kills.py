@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from mundap.index.verify import verify
-from tests.attack.children import TOO_LONG, Totals, arm, child, counted
+from tests.attack.children import TOO_LONG, Effort, Totals, arm, child, counted
 from tests.attack.product import copied, same, state, verbs
 
 
-def attack(work: Path, most: int | None, chance: random.Random, at_random: int) -> dict[str, Totals]:
-    """Kill each verb at every change, or at so many of them, evenly spread, and at so many random moments."""
-    return {f"kill {verb}": _verb(work, verb, most, chance, at_random) for verb in verbs(work)}
+def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Totals]:
+    """Kill each verb at every change, or at so many of them, evenly spread, and at random moments."""
+    names = list(verbs(work))
+    chance.shuffle(names)
+    return {f"kill {verb}": _verb(work, verb, chance, effort) for verb in effort.some(names)}
 
 
-def _verb(work: Path, verb: str, most: int | None, chance: random.Random, at_random: int) -> Totals:
+def _verb(work: Path, verb: str, chance: random.Random, effort: Effort) -> Totals:
     totals = Totals()
     base = work / ("nothing" if verb == "index" else "base")
     out = work / "attacked"
@@ -34,14 +36,14 @@ def _verb(work: Path, verb: str, most: int | None, chance: random.Random, at_ran
         totals.judge("stuck", f"{verb} fails without a kill: {changes}")
         return totals
     _, after = child(lambda: state(out))
-    for at in moments(changes, most, chance):
+    for at in effort.some(moments(changes, effort, chance)):
         copied(base, out)
         code, said = child(lambda at=at: whole(at))
         if code == -signal.SIGKILL:
             totals.judge(*_verdict(out, verb, f"{verb} killed at {at}", before, after, work))
         elif code or at == 1:  # the last moments are sometimes not reached: threads share their writes differently
             totals.judge("stuck", f"{verb} at {at}: {code} {said}")
-    for _ in range(at_random):
+    for _ in effort.some(range(at_random(effort)), least=0):
         copied(base, out)
         delay = chance.uniform(0.0, took)
         code, said = child(lambda: whole(0), delay)
@@ -53,12 +55,19 @@ def _verb(work: Path, verb: str, most: int | None, chance: random.Random, at_ran
     return totals
 
 
-def moments(changes: int, most: int | None, chance: random.Random) -> list[int]:
+def moments(changes: int, effort: Effort, chance: random.Random) -> list[int]:
     """At which of so many changes to kill: at each, or at so many of them, evenly spread, and at the last."""
-    if most is None or changes <= most:
+    if effort.most is None or changes <= effort.most:
         return list(range(1, changes + 1))
-    step = changes / most
-    return sorted({int(step * n + chance.random() * step) + 1 for n in range(most)} | {changes})
+    step = changes / effort.most
+    chosen = sorted({int(step * n + chance.random() * step) + 1 for n in range(effort.most)} | {changes})
+    chance.shuffle(chosen)  # where there is no time for all, not always for the first
+    return chosen
+
+
+def at_random(effort: Effort) -> int:
+    """How often to kill at a random moment."""
+    return 1 if effort.short else 10
 
 
 def _verdict(out: Path, verb: str, where: str, before: Any, after: Any, work: Path) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from mundap.documents import SourceFile, read
 from mundap.errors import IndexMissing
 from mundap.records import Document, Skipped
 
+_WORDS = ("river", "mountain", "moon", "music", "film", "villain", "ring")
 QUESTIONS = ("river music 7", "the king of the mountain", "word3 moon")
 
 
@@ -107,28 +108,48 @@ def state(out: Path) -> dict[str, Any] | None:
     return {"held": digest, "count": len(held), "found": found, "generation": index.manifest.generation}
 
 
-def with_vectors(work: Path) -> Path:
-    """An index with a model of its own, of which there is a copy in `good model`; run in a child."""
+def with_vectors(work: Path) -> None:
+    """An index with all that there can be, and its models, each as a base to be copied; run in a child.
+
+    It has vectors, an approximate index of them, terms stored for another k1 and b, and deleted passages.
+    """
     from mundap.index import build, ingest
-    from tests.conftest import make_model
+    from tests.conftest import make_model, make_reader
 
     ingest.Readers = ReadHere  # type: ignore[misc, assignment]
     make_model(work / "good model")
+    make_reader(work / "good reader")
     copied(work / "good model", work / "model")
-    build.build([work / "docs"], work / "vectors", build.Options(model=str(work / "model")))
-    return work / "vectors"
+    copied(work / "good reader", work / "reader")
+    rows = ({"_id": f"v{n}", "text": f"the king of the {_WORDS[n % 7]} {_WORDS[n % 5]} {n}"} for n in range(300))
+    (work / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = build.Options(model=str(work / "model"), dense="ivf", k1=0.9, b=0.4)
+    build.build([work / "docs", work / "many.jsonl"], work / "good vectors", options)
+    build.delete(work / "good vectors", ["v3", "1.txt"])
+    copied(work / "good vectors", work / "vectors")
 
 
 def dense_state(out: Path) -> dict[str, Any]:
-    """What an index finds by its vectors, and how it joins them with BM25."""
+    """What an index finds by its vectors, by its stored terms, and by both."""
     from mundap import Index
 
     index = Index(out)
+    held = sorted((one.id, one.title, one.text) for one in index.passages())
     found = {
         f"{mode} {question}": [[hit.passage.id, round(hit.score, 4)] for hit in index.search(question, 30, mode)]
         for question in QUESTIONS
-        for mode in ("dense", "hybrid")
+        for mode in ("bm25", "dense", "hybrid")
     }
+    return {"held": hashlib.sha256(json.dumps(held).encode()).hexdigest(), "found": found}
+
+
+def ask_state(out: Path) -> dict[str, Any]:
+    """What an index answers, with the reader beside it."""
+    from mundap import Index, Reader, ask
+
+    index, reader = Index(out), Reader.from_pretrained(out.parent / "reader")
+    results = [ask(index, question, reader, answers=3, threshold=0.0) for question in QUESTIONS]
+    found = {one.question: [[answer.text, round(float(answer.score), 4)] for answer in one.answers] for one in results}
     return {"held": "", "found": found}
 
 

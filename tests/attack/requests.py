@@ -1,4 +1,4 @@
-"""Requests that are no requests, and uploads cut off by a kill: the server answers the next one, and nothing is lost."""
+"""Requests that are no requests, and kills of a server or its writer: the next one is answered, and nothing is lost."""
 
 import contextlib
 import http.client
@@ -11,11 +11,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.attack.children import Totals, child
-from tests.attack.product import copied, state
+from tests.attack.children import LIBRARY, Effort, Totals, child
+from tests.attack.product import copied, same, state
 
 _RUN = """
 import sys
@@ -32,13 +33,22 @@ _PIECES = [b"GET / HTTP/1.1\r\n", b"POST /v1/search HTTP/1.1\r\n", b"Host: local
            b"Upgrade: websocket\r\nConnection: upgrade\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"A" * 40_000]  # fmt: skip
 
 
-def attack(work: Path, short: bool, chance: random.Random) -> dict[str, Totals]:
-    """Throw nonsense at a server; then kill it while documents are put in."""
-    out = copied(work / "base", work / "attacked")
-    nonsense, kills = Totals(), Totals()
-    server, port = _started(out)
+def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Totals]:
+    """Throw nonsense at a server; kill it while documents are put in; kill its writer at every change."""
+    kinds: dict[str, Callable[[Path, random.Random, Effort], Totals]] = {
+        "nonsense for a server": _nonsense,
+        "kill serve with writes": _kills,
+        "kill the writer of a server": _killed_writers,
+    }
+    names = chance.sample(list(kinds), len(kinds))
+    return {name: kinds[name](work, chance, effort) for name in effort.some(names)}
+
+
+def _nonsense(work: Path, chance: random.Random, effort: Effort) -> Totals:
+    totals = Totals()
+    server, port = _started(copied(work / "base", work / "attacked"))
     try:
-        for number in range(30 if short else 1000):
+        for number in range(30 if effort.short else 1000):
             data = b"".join(chance.choice(_PIECES) for _ in range(chance.randrange(1, 12)))
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as connection:
                 connection.sendall(data)
@@ -46,17 +56,26 @@ def attack(work: Path, short: bool, chance: random.Random) -> dict[str, Totals]:
                 connection.recv(4096)
             if number % 10 == 9:
                 well = server.poll() is None and _asked(port, "GET", "/healthz") == 200
-                nonsense.judge("survived" if well else "stuck", f"after {data[:80]!r}")
+                totals.judge("survived" if well else "stuck", f"after {data[:80]!r}")
     finally:
         server.kill()
         server.wait()
-    for number in range(2 if short else 40):
-        kills.judge(*_killed(out, chance, number))
-    return {"nonsense for a server": nonsense, "kill serve with writes": kills}
+    return totals
 
 
-def _started(out: Path) -> tuple[Any, int]:
+def _kills(work: Path, chance: random.Random, effort: Effort) -> Totals:
+    totals = Totals()
+    out = copied(work / "base", work / "attacked")
+    for number in effort.some(range(2 if effort.short else 40)):
+        totals.judge(*_killed(out, chance, number))
+    return totals
+
+
+def _started(out: Path, killer: Path | None = None) -> tuple[Any, int]:
+    """A server and its port; with the file that tells its writer when to die."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    if killer is not None:
+        environment |= {"LD_PRELOAD": os.environ[LIBRARY], "KILLER_FILE": str(killer)}
     server = subprocess.Popen(
         [sys.executable, "-c", _RUN, str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     )
@@ -106,18 +125,74 @@ def _killed(out: Path, chance: random.Random, number: int) -> tuple[str, str]:
     if not reported:
         return "stuck", "no document could be put in"
 
-    def look() -> list[str]:
-        from filelock import FileLock
-
-        from mundap import Index
-        from mundap.index.verify import verify
-
-        with FileLock(out / "lock", timeout=120):  # the process that writes ends when it has done its job
-            index = Index(out)
-            return [name for name in reported if index.document(name) is None] + verify(out)
-
-    code, lost = child(look)
+    code, lost = child(lambda: _looked(out, reported))
     if code or lost:
         return "lost", f"{lost}"
     code, said = child(lambda: state(out) and None)
     return ("stuck", str(said)) if code else ("survived", "")
+
+
+def _looked(out: Path, reported: list[str]) -> list[str]:
+    """What was reported and is not there, and whatever else is wrong."""
+    from filelock import FileLock
+
+    from mundap import Index
+    from mundap.index.verify import verify
+
+    with FileLock(out / "lock", timeout=600):  # the process that writes ends when it has done its job
+        index = Index(out)
+        return [name for name in reported if index.document(name) is None] + verify(out)
+
+
+def _killed_writers(work: Path, chance: random.Random, effort: Effort) -> Totals:
+    """The process that writes for a server is killed at every change of a file: the server says so and goes on."""
+    totals = Totals()
+    out = copied(work / "base", work / "attacked")
+    killer = work / "killer"
+    killer.unlink(missing_ok=True)
+    server, port = _started(out, killer)
+    moments = iter(range(1, 10_000))
+    if effort.short:
+        moments = iter(sorted(chance.sample(range(1, 100), 2)))
+    try:
+        for at in effort.some(moments):
+            killer.write_text(f"{at} {out} mundap.serving.writing")
+            _end_writer(server.pid)  # the next one reads that file
+            _, before = child(lambda: state(out))
+            status = _asked(port, "POST", "/v1/documents", {"documents": [{"id": f"w{at}", "text": f"river {at}"}]})
+            killer.unlink()
+            if status == 200:  # it was done before that moment: there are no later ones
+                break
+            totals.judge(*_after_its_death(out, port, at, before))
+    finally:
+        server.kill()
+        server.wait()
+    if not totals.tried:
+        totals.judge("stuck", "the writer was never killed")
+    return totals
+
+
+def _end_writer(server: int) -> None:
+    """End the writer of a server, if there is one: it is a child of the server, which is one of its supervisor."""
+    for child_of_supervisor in _children(server):
+        for process in _children(child_of_supervisor):
+            if b"mundap.serving.writing" in Path(f"/proc/{process}/cmdline").read_bytes():
+                os.kill(process, signal.SIGKILL)
+                while Path(f"/proc/{process}").exists():  # until the server has noticed
+                    time.sleep(0.01)
+
+
+def _children(process: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def _after_its_death(out: Path, port: int, at: int, before: Any) -> tuple[str, str]:
+    """What was said to have failed is there as a whole or not at all, and the same request succeeds."""
+    code, now = child(lambda: state(out))
+    if code or (not same(now, before) and now["count"] != before["count"] + 1):
+        return "lost", f"the writer killed at {at}: {now}"
+    status = _asked(port, "POST", "/v1/documents", {"documents": [{"id": f"w{at}", "text": f"river {at}"}]})
+    if status != 200:
+        return "stuck", f"the writer killed at {at}: the same request again: {status}"
+    code, said = child(lambda: _looked(out, [f"w{at}"]))
+    return ("survived", "") if (code, said) == (0, []) else ("lost", f"the writer killed at {at}: {said}")

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from tests.attack.children import LIBRARY, Totals, child, left_running, preloaded, summed
+from tests.attack.children import LIBRARY, Effort, Totals, child, left_running, preloaded, summed
 
 _MEMORY_DISK = Path("/dev/shm")  # kills and damage need no real disk, and a busy one makes every fsync wait
 _ROOM = 1 << 30
+_SHORT_SECONDS = 12.0  # for each kind of attack; on an idle machine most need less
 _SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
 
 
@@ -34,9 +35,11 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--short", action="store_true", help="a sample that takes under two minutes")
     words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--only", default="", help="kills, training, damage, limits, beside, hostile, requests or soak")
+    words.add_argument(
+        "--only", default="", help="kills, training, damage, limits, beside, hostile, requests, crowd or soak"
+    )
     words.add_argument("--most", type=int, default=None, help="moments of each kind to kill at; all if not given")
-    words.add_argument("--seconds", type=int, default=None, help="give up after so long; 900 if short, else 3600")
+    words.add_argument("--seconds", type=int, default=None, help="give up after so long; 1800 if short, else 6 hours")
     given = words.parse_args()
     totals: dict[str, Totals] = {}
     with tempfile.TemporaryDirectory(prefix="mundap-attack-", dir=_place()) as folder:
@@ -44,7 +47,7 @@ def main() -> int:
         preloaded(Path(folder))
         for number in _SIGNALS:
             signal.signal(number, _stop)
-        signal.alarm(given.seconds or (900 if given.short else 3600))
+        signal.alarm(given.seconds or (1800 if given.short else 6 * 3600))
         began = time.monotonic()
         patience = 20.0
         try:
@@ -90,7 +93,7 @@ def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) ->
     import mundap.index.build
     import mundap.pipeline.index  # noqa: F401  once, for all the children: it starts no thread
     from mundap.text.language import likely
-    from tests.attack import beside, damage, hostile, kills, limits, requests, soak, training
+    from tests.attack import beside, crowd, damage, hostile, kills, limits, requests, soak, training
     from tests.attack.product import prepared
 
     likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
@@ -99,22 +102,27 @@ def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) ->
     code, said = child(lambda: str(prepared(work)))
     if code:
         raise SystemExit(f"the index to attack cannot be made: {said}")
-    most = given.most or (3 if given.short else None)
-    at_random = 1 if given.short else 10
-    families: dict[str, Callable[[random.Random], dict[str, Totals]]] = {
-        "kills": lambda chance: kills.attack(work, most, chance, at_random),
-        "training": lambda chance: training.attack(work, most, chance, at_random),
-        "damage": lambda chance: damage.attack(work, chance, 0.35 if given.short else 1.0),
-        "limits": lambda chance: limits.attack(work, given.short),
-        "beside": lambda chance: beside.attack(work, 8 if given.short else 50),
-        "hostile": lambda chance: hostile.attack(work, given.short),
-        "requests": lambda chance: requests.attack(work, given.short, chance),
-        "soak": lambda chance: soak.attack(work, 5 if given.short else 600, chance),
+    families: dict[str, Callable[[Path, random.Random, Effort], dict[str, Totals]]] = {
+        "kills": kills.attack,
+        "training": training.attack,
+        "damage": damage.attack,
+        "limits": limits.attack,
+        "beside": beside.attack,
+        "hostile": hostile.attack,
+        "requests": requests.attack,
+        "crowd": crowd.attack,
+        "soak": soak.attack,
     }
     for name, family in families.items():
         if given.only in ("", name):
             began = time.monotonic()
-            totals |= family(random.Random(f"{given.seed} {name}"))  # the same alone and among the others
+            effort = Effort()
+            if given.short:
+                effort = Effort(True, given.most or 3, _SHORT_SECONDS)
+            elif given.most:
+                effort = Effort(most=given.most)
+            chance = random.Random(f"{given.seed} {name}")  # the same alone and among the others
+            totals |= family(work, chance, effort)
             sys.stderr.write(f"{name}: {time.monotonic() - began:.0f} s\n")
 
 

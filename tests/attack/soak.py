@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.attack.children import Totals
+from tests.attack.children import Effort, Totals
 from tests.attack.product import copied
 from tests.attack.requests import _started
 
@@ -15,11 +15,11 @@ _MOST_GROWTH = 200 << 20  # bytes, from the first rounds to the end
 _FIRST_ROUNDS = 20
 
 
-def attack(work: Path, seconds: float, chance: random.Random) -> dict[str, Totals]:
-    """Put a document in, find it, take it out, do not find it; again and again for so many seconds."""
+def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Totals]:
+    """Put a document in, find it, take it out, do not find it; again and again for ten minutes."""
     totals = Totals()
     server, port = _started(copied(work / "base", work / "attacked"))
-    until = time.monotonic() + seconds
+    until = time.monotonic() + (5 if effort.short else 600)
     first = rounds = 0
     try:
         while time.monotonic() < until or rounds < 2:

@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 
 from mundap.disk import checksum
-from tests.attack.children import TOO_LONG, Totals, arm, child, counted
-from tests.attack.kills import moments
+from tests.attack.children import TOO_LONG, Effort, Totals, arm, child, counted
+from tests.attack.kills import at_random, moments
 from tests.attack.product import ReadHere, copied
 
 _PUBLISHED = (0, 2, 4)  # steps
 
 
-def attack(work: Path, most: int | None, chance: random.Random, at_random: int) -> dict[str, Totals]:
-    """Kill each kind of run at every moment, or at so many of them evenly spread, and at so many random ones."""
+def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Totals]:
+    """Kill each kind of run at every moment, or at so many of them evenly spread, and at random ones."""
     seed = chance.random()
-    code, said = child(lambda: _all(work / "training", most, random.Random(seed), at_random), 3000.0)
+    code, said = child(lambda: _all(work / "training", random.Random(seed), effort), 10 * 3600.0)
     if code:
         failed = Totals()
         failed.judge("stuck", f"training cannot be attacked: {code} {said}")
@@ -36,7 +36,7 @@ def attack(work: Path, most: int | None, chance: random.Random, at_random: int) 
     return {name: Totals(**facts) for name, facts in said.items()}
 
 
-def _all(work: Path, most: int | None, chance: random.Random, at_random: int) -> dict[str, Any]:
+def _all(work: Path, chance: random.Random, effort: Effort) -> dict[str, Any]:
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     import torch
     import transformers  # noqa: F401  once, for all the runs
@@ -52,8 +52,10 @@ def _all(work: Path, most: int | None, chance: random.Random, at_random: int) ->
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not fork"
-    totals = {f"kill train {kind}": _kind(work, kind, most, chance, at_random) for kind in ("retriever", "ance")}
-    totals["kill an ANCE publication"] = _publications(work, most, chance)
+    totals = {"kill an ANCE publication": _publications(work, chance, effort)}
+    kinds = ["retriever", "ance"]
+    chance.shuffle(kinds)
+    totals |= {f"kill train {kind}": _kind(work, kind, chance, effort) for kind in effort.some(kinds)}
     return {name: one.as_dict() for name, one in totals.items()}
 
 
@@ -87,7 +89,7 @@ def _train(work: Path, kind: str, out: Path) -> int:
     return run.train(ance.recipe(work / "files", work / "pool" / "index", out, **rounds, **steady)).steps
 
 
-def _kind(work: Path, kind: str, most: int | None, chance: random.Random, at_random: int) -> Totals:
+def _kind(work: Path, kind: str, chance: random.Random, effort: Effort) -> Totals:
     totals, out = Totals(), work / "run"
 
     def whole(at: int) -> tuple[int, int]:
@@ -102,14 +104,14 @@ def _kind(work: Path, kind: str, most: int | None, chance: random.Random, at_ran
         totals.judge("stuck", f"{kind} fails without a kill: {said}")
         return totals
     _, after = child(lambda: _learnt(out))
-    for at in moments(said[1], most, chance):
+    for at in effort.some(moments(said[1], effort, chance)):
         copied(work / "nothing", out)
         code, error = child(lambda at=at: whole(at))
         if code == -signal.SIGKILL:
             totals.judge(*_verdict(work, kind, out, f"{kind} killed at {at}", after))
         else:
             totals.judge("stuck", f"{kind} at {at}: {code} {error}")
-    for _ in range(at_random):
+    for _ in effort.some(range(at_random(effort)), least=0):
         copied(work / "nothing", out)
         delay = chance.uniform(0.0, took)
         code, error = child(lambda: whole(0), delay)
@@ -119,7 +121,7 @@ def _kind(work: Path, kind: str, most: int | None, chance: random.Random, at_ran
             totals.judge("stuck", f"{kind}: {code} {error}")
     # A finished run that is started again writes its model anew.
     _, ended = child(lambda: whole(0))
-    for at in moments(ended[1], most, chance):
+    for at in effort.some(moments(ended[1], effort, chance), least=0):
         code, error = child(lambda at=at: whole(at))
         if code == -signal.SIGKILL:
             totals.judge(*_verdict(work, kind, out, f"finished {kind} killed at {at}", after))
@@ -181,7 +183,7 @@ def _is_whole(checkpoint: Path) -> bool:
         return False
 
 
-def _publications(work: Path, most: int | None, chance: random.Random) -> Totals:
+def _publications(work: Path, chance: random.Random, effort: Effort) -> Totals:
     """An inferencer that dies while it publishes, and a trainer that looks all the time."""
     from mundap.training.ance.exchange import ExchangeFolder
 
@@ -200,7 +202,7 @@ def _publications(work: Path, most: int | None, chance: random.Random) -> Totals
     if code:
         totals.judge("stuck", f"a publication fails without a kill: {said}")
         return totals
-    for at in moments(said, most, chance):
+    for at in effort.some(moments(said, effort, chance)):
         copied(work / "nothing", out)
         code, seen = child(lambda at=at: _read_beside(ExchangeFolder(out), lambda: publish(at)))
         if code or seen[0] != -signal.SIGKILL:
