@@ -168,7 +168,10 @@ reader: .venv/ready-test
 	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
 	test -d $(OUT)/reader/first || $(BIN)/mundap models export $(OUT)/reader/runs/reader/model -o $(OUT)/reader/first --precision int8
 	$(BIN)/mundap train reader $(OUT)/reader/second.toml
-	$(BIN)/mundap models export $(OUT)/reader/runs/second/model -o $(OUT)/reader/model --name reader --precision int8 \
+	test -d $(OUT)/reader/second || $(BIN)/mundap models export $(OUT)/reader/runs/second/model -o $(OUT)/reader/second --precision int8
+	cp recipes/reader/handwritten.jsonl $(OUT)/reader
+	$(BIN)/mundap train reader $(OUT)/reader/third.toml
+	$(BIN)/mundap models export $(OUT)/reader/runs/third/model -o $(OUT)/reader/model --name reader --precision int8 \
 	  --scripts latin --license MIT
 	$(BIN)/python recipes/reader/tune.py $(OUT)/reader -o $(OUT)/reader/tune
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \
@@ -186,11 +189,13 @@ multilingual: .venv/ready-test
 	$(BIN)/pip install --quiet -c constraints.txt numba
 	$(BIN)/python recipes/multilingual/vocabulary.py $(DATA) -o $(MANY)/starts/multilingual-e5-small
 	$(BIN)/python recipes/reader/prepare.py $(DATA) -o $(MANY)
-	cp recipes/multilingual/reader.toml $(MANY)/multi
+	cp recipes/multilingual/*.toml $(MANY)/multi
 	$(BIN)/mundap train reader $(MANY)/multi/reader.toml
+	test -d $(MANY)/first || $(BIN)/mundap models export $(MANY)/runs/multilingual/model -o $(MANY)/first --precision int8
+	$(BIN)/mundap train reader $(MANY)/multi/second.toml
 	$(BIN)/mundap models export $(MANY)/starts/multilingual-e5-small -o $(MANY)/retriever-multilingual --precision int8 \
 	  --title prefix --weight 0.75 --license MIT
-	$(BIN)/mundap models export $(MANY)/runs/multilingual/model -o $(MANY)/reader-multilingual --precision int8 --license MIT
+	$(BIN)/mundap models export $(MANY)/runs/multilingual-second/model -o $(MANY)/reader-multilingual --precision int8 --license MIT
 	$(BIN)/python recipes/multilingual/tune.py $(MANY) -o $(MANY)/tune
 	$(BIN)/mundap index $(MANY)/tune/pool.jsonl -o $(MANY)/tune/index --model $(MANY)/retriever-multilingual
 	$(BIN)/mundap train confidence -i $(MANY)/tune/index -q $(MANY)/tune/confidence.jsonl \

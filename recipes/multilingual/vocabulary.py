@@ -9,13 +9,16 @@ pieces are kept and, by language, which share of the text's tokens is unchanged.
 import argparse
 import gzip
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from prepare import EN, MULTI
 
 from mundap.encoder import imports
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "reader"))
+from prepare import EN, MULTI
 
 LEAST = {"en": 4, "ja": 2, "zh": 2, "th": 3, "nb": 2, "sw": 2}
 LANGUAGES = {**MULTI, "ko": MULTI["ko"] + MULTI["ko_tydi"]}
