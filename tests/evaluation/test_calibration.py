@@ -88,3 +88,14 @@ def test_a_fit_stays_finite_where_a_feature_tells_all_or_nothing():
     found = calibration.fit(features, np.repeat([1.0, 0.0], 50), ("selection", "margin", "retrieval"))
     assert 0.5 < found["selection"] < 20
     assert found["margin"] == found["retrieval"] == 0.0
+
+
+def test_the_lowest_threshold_by_trying_all():
+    sure = np.round(np.random.default_rng(3).random(60), 2)  # with ties
+    for most in (0.0, 0.07, 0.1, 0.5):
+        cut = calibration.lowest_threshold(sure, most)
+        assert (sure >= cut).mean() <= most
+        below = sure[sure < cut].max()
+        assert (sure >= below).mean() > most  # any lower one would answer too many
+    assert calibration.lowest_threshold(sure, 1.0) == 0.0
+    assert calibration.lowest_threshold(np.zeros(0), 0.1) == 0.0

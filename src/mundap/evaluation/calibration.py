@@ -68,6 +68,22 @@ def best_threshold(
     return float(cuts[int(np.argmax(scores))])
 
 
+def lowest_threshold(without: np.ndarray, most: float) -> float:
+    """The lowest threshold at which at most a share `most` of questions without an answer get one.
+
+    Args:
+        without: The confidence of the best span for each question that has no answer in the index.
+        most: The share, from 0 to 1.
+    """
+    if not len(without):
+        return 0.0
+    allowed = int(most * len(without))
+    highest = np.sort(without)[::-1]
+    if allowed >= len(highest):
+        return 0.0
+    return float(np.nextafter(highest[allowed], np.inf))
+
+
 def fit(features: np.ndarray, right: np.ndarray, names: Sequence[str]) -> Mapping[str, float]:
     """Logistic regression from features to being right, held back a little so that no weight runs away.
 

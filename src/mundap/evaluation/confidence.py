@@ -17,6 +17,8 @@ from mundap.text.language import Group, group
 
 _CHANGED = 0.005  # the largest share of answers that may be others for not reading on
 _ANSWERED = 0.1  # and of questions whose documents are gone that may be answered all the same
+_SAFELY_ANSWERED = 0.07  # with so few of those the threshold may be lower than the best F1 asks for
+_LEAST_SURE = 0.25  # but no lower: what is wrong three times in four is no help
 _FEWEST = 50  # cases to fit on
 _FEWEST_OF_GROUP = 100  # and for languages to have a confidence of their own
 
@@ -104,7 +106,7 @@ class _Cases:
             curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
             sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
         curve = dict(calibration.fit(features, right, FEATURES))
-        threshold = round(calibration.best_threshold(sure, right, self._removed, _ANSWERED), 3)
+        threshold = round(self._threshold(sure), 3)
         early_stop, stopped = _early_stop(self._outcomes, curve, threshold)
         share, _ = calibration.coverage(sure, right)
         there = ~self._removed
@@ -119,6 +121,19 @@ class _Cases:
             "right_of_answered": _percent(right[given].mean() if given.any() else 0.0),
             "answered_though_removed": _percent((sure[~there] >= threshold).mean() if not there.all() else 0.0),
         }
+
+
+    def _threshold(self, sure: np.ndarray) -> float:
+        """The least confidence of an answer: that of the best F1, or less where refusals allow it.
+
+        The best F1 of some hundred questions may stand at a high confidence by chance, and a doubtful answer, shown as
+        such, serves people better than none.
+        """
+        best = calibration.best_threshold(sure, self.right, self._removed, _ANSWERED)
+        if not self._removed.any():
+            return best
+        safe = calibration.lowest_threshold(sure[self._removed], _SAFELY_ANSWERED)
+        return min(best, max(safe, _LEAST_SURE))
 
 
 def _percent(share: float) -> float:
