@@ -44,6 +44,7 @@ def main() -> int:
         try:
             wait_until_ready(process, log.name)
             environment = {**os.environ, "MUNDAP_TEST_MILVUS": f"milvus://127.0.0.1:{PORT}"}
+            environment["MUNDAP_TEST_MILVUS_DATA"] = os.path.join(folder, "data")
             return subprocess.run(sys.argv[1:], env=environment).returncode
         finally:
             stop(process, folder)

@@ -14,6 +14,7 @@ def test_parts():
     )
     assert address.encrypted and (address.seconds, address.patience, address.consistency) == (5, 7, "Strong")
     assert Address.parse("milvus://h:1/c").place == "h:1"
+    assert Address.parse("milvus://[::1]:1/c").place == "[::1]:1"
     assert not Address.parse("milvus://h/c").encrypted
     lite = Address.parse("milvus+lite:///tmp/my%20index.db?collection=a")
     assert (lite.place, lite.collection) == ("/tmp/my index.db", "a")
@@ -35,6 +36,7 @@ def test_secrets_come_from_the_environment(monkeypatch):
         ("milvus://h/a/b/c", "write it as"),
         ("milvus:///c", "write it as"),
         ("milvus://h:99999/c", "the port"),
+        ("milvus://[::1/c", "no address"),
         ("milvus://h/a-b", "letters, digits and _"),
         ("milvus://me:pw@h/c", "MUNDAP_MILVUS_PASSWORD"),
         ("milvus://h/c?colour=red", "colour: no such option"),

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from mundap.engines import build, connect, open_index
+from mundap.engines import Address, build, connect, open_index
 from mundap.engines.engine import Where
 from mundap.engines.milvus import Milvus, _has_full_text
 from mundap.engines.state import SETTINGS
@@ -195,12 +195,9 @@ def test_full_text_by_version():
     assert _has_full_text("milvus_lite-3.2.2")
 
 
-def test_an_old_server_takes_no_index_without_a_model(corpus):
-    from tests.engines.conftest import new_collection
-
-    place = new_collection()
+def test_an_old_server_takes_no_index_without_a_model(corpus, server_place):
     with pytest.raises(UsageError, match="needs BM25, but the server has Milvus v2.3.5"):
-        build.build([corpus], place, Options(model="none"))
+        build.build([corpus], server_place, Options(model="none"))
 
 
 class Proxy:
@@ -237,23 +234,21 @@ class Proxy:
             one.close()
 
 
-def test_a_connection_cut_in_the_middle(rows, tiny_model, monkeypatch):
-    from tests.engines.conftest import new_collection
-
-    place = new_collection()
+def test_a_connection_cut_in_the_middle(rows, tiny_model, monkeypatch, server_place):
     port = int(os.environ["MUNDAP_TEST_MILVUS"].rpartition(":")[2])
     proxy = Proxy(port)
-    through = place.replace(f":{port}/", f":{proxy.port}/") + "&patience=3&timeout=5"
+    through = server_place.replace(f":{port}/", f":{proxy.port}/")
     real = Milvus.upsert
 
     def cutting(self, some):
         real(self, some)
         proxy.cut()
+        self._at = Address.parse(through.replace("timeout=120", "timeout=5&patience=3"))  # not before: it may be busy
 
     monkeypatch.setattr(Milvus, "upsert", cutting)
     with pytest.raises(MundapError, match="does not answer"):
         build.build([rows], through, Options(model=str(tiny_model)))
     monkeypatch.setattr(Milvus, "upsert", real)
-    report = build.build([rows], place, Options(model=str(tiny_model)))
+    report = build.build([rows], server_place, Options(model=str(tiny_model)))
     assert report.resumed and report.passages == 1500
-    assert held(place) == sorted(f"r{n}" for n in range(1500))
+    assert held(server_place) == sorted(f"r{n}" for n in range(1500))

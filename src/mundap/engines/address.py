@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from mundap.errors import UsageError
 
@@ -28,6 +28,7 @@ OPTIONS = {
 
 _PORT = 19530
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_FORM = "write it as milvus://HOST:PORT/COLLECTION or milvus://HOST:PORT/DATABASE/COLLECTION"
 _LEVELS = ("Strong", "Session", "Bounded", "Eventually")
 
 
@@ -65,7 +66,10 @@ class Address:
         Raises:
             UsageError: It is none, or not one that can be used.
         """
-        parts = urlsplit(text)
+        try:
+            parts = urlsplit(text)
+        except ValueError as error:  # a bracket without its partner
+            raise UsageError(f"{text}: no address ({error})") from None
         if parts.scheme not in SCHEMES:
             raise UsageError(f"{text}: addresses begin with {' or '.join(f'{name}://' for name in SCHEMES)}")
         if parts.password is not None:
@@ -75,24 +79,21 @@ class Address:
             )
         options = _options(parts.query)
         if parts.scheme == "milvus+lite":
-            return cls(text, parts.scheme, _file(text, parts.netloc + unquote(parts.path)),
-                       _collection(text, options.get("collection", "mundap")), options=options)  # fmt: skip
-        *before, collection = parts.path.strip("/").split("/")
-        try:
-            place = f"{parts.hostname}:{parts.port or _PORT}"
-        except ValueError:
-            raise UsageError(f"{text}: the port is no number from 1 to 65535") from None
-        if not parts.hostname or not collection or len(before) > 1:
-            raise UsageError(
-                f"{text}: write it as milvus://HOST:PORT/COLLECTION or milvus://HOST:PORT/DATABASE/COLLECTION"
-            )
-        database = before[0] if before else ""
-        return cls(text, parts.scheme, place, _collection(text, collection), database, parts.username or "", options)
+            place = _file(text, parts.netloc + unquote(parts.path))
+            name = _collection(text, options.get("collection", "mundap"))
+            return cls(text, parts.scheme, place, name, options=options)
+        database, name = _server_path(text, parts.path)
+        return cls(text, parts.scheme, _server(text, parts), name, database, parts.username or "", options)
 
     @property
     def seconds(self) -> float:
         """How long one call may take."""
         return _number(self, "timeout", 30.0)
+
+    @property
+    def connecting_seconds(self) -> float:
+        """How long the server may take to answer at all: whoever gave a wrong address is told sooner."""
+        return _number(self, "timeout", 10.0)
 
     @property
     def patience(self) -> float:
@@ -118,6 +119,28 @@ class Address:
         return os.environ.get("MUNDAP_MILVUS_TOKEN", "")
 
 
+def _server(text: str, parts: SplitResult) -> str:
+    """Host and port."""
+    try:
+        port = parts.port or _PORT
+    except ValueError:
+        raise UsageError(f"{text}: the port is no number from 1 to 65535") from None
+    if not parts.hostname:
+        raise UsageError(f"{text}: {_FORM}")
+    host = parts.hostname
+    if ":" in host:  # IPv6
+        host = f"[{host}]"
+    return f"{host}:{port}"
+
+
+def _server_path(text: str, path: str) -> tuple[str, str]:
+    """The database, empty for the server's default, and the collection."""
+    *before, name = path.strip("/").split("/")
+    if not name or len(before) > 1:
+        raise UsageError(f"{text}: {_FORM}")
+    return "".join(before), _collection(text, name)
+
+
 def _options(query: str) -> dict[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
     for name in options:
@@ -132,20 +155,24 @@ def _options(query: str) -> dict[str, str]:
 
 def _check_certificates(files: Mapping[str, str]) -> None:
     """Wrong files are found here: of a connection that failed for them the client says only that there is none."""
-    import ssl
-
     for name, path in files.items():
         if not Path(path).is_file():
             raise UsageError(f"{name}={path}: no such file")
     if ("cert" in files or "key" in files) and len(files) < 3:
         raise UsageError("cert, key and ca go together: our own certificate, its key, and who signed the server's")
+    for name in ("ca", "cert"):
+        if name in files:
+            _check_certificate(name, files)
+
+
+def _check_certificate(name: str, files: Mapping[str, str]) -> None:
+    import ssl
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    name = "ca"
     try:
-        if "ca" in files:
+        if name == "ca":
             context.load_verify_locations(files["ca"])
-        if "cert" in files:
-            name = "cert"
+        else:
             context.load_cert_chain(files["cert"], files["key"], password=lambda: "")  # no prompt: it is to fail
     except OSError as error:  # those of ssl are such, too
         reason = getattr(error, "reason", None) or error.strerror or error

@@ -16,14 +16,13 @@ from mundap.engines.remote import RemoteIndex
 from mundap.engines.state import settings_from
 from mundap.engines.vectors import VectorWriter
 from mundap.engines.writer import EngineWriter
-from mundap.errors import IndexMissing, UsageError
+from mundap.errors import EngineError, IndexMissing
 from mundap.index import build as folder
 from mundap.index import locate
-from mundap.index.analyzer import best_hangul, check_language
-from mundap.index.build import Options, default_model, model_settings, something_to_read
-from mundap.index.ingest import Ingest, Report, Watcher, splitter
+from mundap.index.build import Options, something_to_read
+from mundap.index.ingest import Ingest, Report, Watcher
 from mundap.index.manifest import Settings
-from mundap.index.modes import DEFAULT_BM25, checked_bm25
+from mundap.index.writer import Writer
 from mundap.records import Skipped
 
 _BASE = Path("/dev/null")  # no file is below it: sources have absolute names, whoever looks from wherever
@@ -44,7 +43,9 @@ def build(
     Vectors that are there already, in a folder or a file, are taken from `vectors`.
     """
     if where is None or not is_address(where):
-        opened = partial(VectorWriter, vectors) if vectors is not None else None
+        opened: folder.OpenWriter = Writer
+        if vectors is not None:
+            opened = partial(VectorWriter, vectors)
         return folder.build(paths, locate.to_write(where), options, fresh, watch, force, opened)
     engine = connect(where)
     return _ingest("index", engine, paths, options, _settings(engine, options, fresh, paths), fresh, watch, vectors)
@@ -105,50 +106,42 @@ def delete(where: str | None, documents: Sequence[str] = (), sources: Sequence[s
     engine = connect(where, existing=True)
     RemoteIndex(engine)  # is there one?
     writer = EngineWriter(engine, None, {"verb": "delete"}, False, report)
-    known = [name for name in documents if engine.count(Where(documents=(name,)))]
+    _delete_documents(writer, documents, report)
+    _delete_sources(writer, sources, report)
+    return _finish(report, writer, started)
+
+
+def _delete_documents(writer: EngineWriter, documents: Sequence[str], report: Report) -> None:
+    known = []
     for name in documents:
-        if name not in known:
+        if writer.engine.count(Where(documents=(name,))):
+            known.append(name)
+        else:
             report.skip(Skipped(name, "no document with this id."))
-    report.removed += writer.delete_documents(known) if known else 0
-    for pattern in sources:
+    if known:
+        report.removed += writer.delete_documents(known)
+
+
+def _delete_sources(writer: EngineWriter, patterns: Sequence[str], report: Report) -> None:
+    for pattern in patterns:
         matching = [name for name in writer.corpus.sources() if fnmatchcase(name, pattern)]
         if not matching:
             report.skip(Skipped(pattern, "no source matches this pattern"))
         for name in matching:
             report.removed += writer.delete(name)
-    return _finish(report, writer, started)
 
 
 def _settings(engine: Engine, options: Options, fresh: bool, paths: Sequence[str | Path]) -> Settings:
     """The settings of the existing index, or new ones; an option that contradicts the former is an error."""
-    if options.language is not None:
-        check_language(options.language)
     note = engine.settings()
-    given: dict[str, Any] = {}
-    checked_bm25(options.k1, options.b, DEFAULT_BM25)
-    for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b"):
-        if getattr(options, name) is not None:
-            given[name] = getattr(options, name)
-    if note is None or fresh:
-        model = options.model or default_model(paths, None, options)
-        new = Settings(sentences=True, hangul=best_hangul(), **DEFAULT_BM25._asdict())
-        made = replace(new, **given, **model_settings(model))
-        splitter(made)  # raises on nonsense
-        return made
-    existing = settings_from(note)
-    if options.model is not None:
-        given |= model_settings(options.model)
-    for name, value in given.items():
-        if getattr(existing, name) != value:
-            raise UsageError(
-                "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another -o, "
-                "or rebuild with --fresh.",
-                path=engine.address,
-                option=name,
-                old=getattr(existing, name) or "none",
-                new=value or "none",
-            )
-    return existing
+    existing = None
+    if note is not None:
+        try:
+            existing = settings_from(note)
+        except EngineError:
+            if not fresh:
+                raise
+    return folder.chosen_settings(existing, engine.address, options, fresh, paths)
 
 
 def _ingest(
@@ -166,14 +159,7 @@ def _ingest(
     roots = [Path(path).resolve() for path in given]
     if len(given) == len(paths):
         something_to_read(given, _BASE, options, None)
-    job = {
-        "verb": verb,
-        "paths": [printable(str(root)) for root in roots],
-        "ignore": list(options.ignore),
-        "form": options.form,
-        "fresh": fresh,
-        "settings": asdict(settings),
-    }
+    job = _job(verb, roots, options, settings, fresh)
     report = Report()
     writer = EngineWriter(engine, settings, job, fresh, report, vectors)
     untyped: Any = writer  # it does what a Writer does, as far as Ingest asks for it
@@ -189,6 +175,19 @@ def _ingest(
     if verb == "index" and len(roots) < len(paths):
         reader.drop_old_stdin()
     return _finish(report, writer, started)
+
+
+def _job(verb: str, roots: Sequence[Path], options: Options, settings: Settings, fresh: bool) -> dict[str, Any]:
+    """What is being done: the same again goes on where it was broken off."""
+    return {
+        "verb": verb,
+        "paths": [printable(str(root)) for root in roots],
+        "ignore": list(options.ignore),
+        "links": options.follow_links,
+        "form": options.form,
+        "fresh": fresh,
+        "settings": asdict(settings),
+    }
 
 
 def _finish(report: Report, writer: EngineWriter, started: float) -> Report:

@@ -19,7 +19,7 @@ from mundap.index.build import Options
 from mundap.index.ingest import Progress, Watcher
 from mundap.machine import cores
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, for as long as the job takes."""
@@ -28,6 +28,7 @@ _SHARDS_A_CORE = 4  # so that the last ones do not leave most cores idle
 _FEWEST = 8
 _OBJECTS = 100 << 20  # bytes; shards go through files, so next to nothing is kept by Ray itself
 _LOOK_SECONDS = 1.0
+_STARTS = 3
 
 
 def encode(
@@ -60,8 +61,8 @@ def encode(
 
 
 def spread(
-    ray: Any, function: Callable[..., T], calls: Sequence[tuple[Any, ...]], out: Path, gpus: int = 0
-) -> Iterator[list[T]]:
+    ray: Any, function: Callable[..., _T], calls: Sequence[tuple[Any, ...]], out: Path, gpus: int = 0
+) -> Iterator[list[_T]]:
     """Call a function with each of these arguments, as tasks of one core; yields what was done since the last look.
 
     A task whose machine dies is done again elsewhere, so it must be one that may be done twice.
@@ -89,7 +90,7 @@ def spread(
             ray.cancel(one)
 
 
-def _called(function: Callable[..., T], given: tuple[Any, ...]) -> tuple[T] | str:
+def _called(function: Callable[..., _T], given: tuple[Any, ...]) -> tuple[_T] | str:
     """One task: its result, or what went wrong; an exception of ours would not find its way back whole."""
     os.environ.setdefault("MUNDAP_THREADS", "1")  # a task has one core
     try:
@@ -156,18 +157,36 @@ def joined(address: str) -> Iterator[Any]:
     except ModuleNotFoundError as error:
         raise ExtraMissing("--ray", "ray") from error
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    where: dict[str, Any] = {"address": address}
+    if ray.is_initialized():
+        yield ray
+        return
     if address == LOCAL:
-        where = {"address": "local", "num_cpus": cores(), "object_store_memory": _OBJECTS, "include_dashboard": False}
-    started = not ray.is_initialized()
-    if started:
-        try:
-            ray.init(**where, log_to_driver=False, logging_level="ERROR", configure_logging=False)
-        except Exception as error:  # Ray raises plain Exception where a node does not start in time
-            reason = " ".join(str(error).split())[:200]
-            raise EngineError(f"no Ray cluster at {address} ({reason}). Start one with `ray start --head`.") from error
+        _start(ray)
+    else:
+        _connect(ray, address)
     try:
         yield ray
     finally:
-        if started:
+        ray.shutdown()
+
+
+def _connect(ray: Any, address: str, **further: Any) -> None:
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False, **further)
+    except Exception as error:  # Ray raises plain Exception where a node does not start in time
+        reason = " ".join(str(error).split())[:200]
+        raise EngineError(f"no Ray cluster at {address} ({reason}). Start one with `ray start --head`.") from error
+
+
+def _start(ray: Any) -> None:
+    """Start Ray on this machine. It gives itself 30 seconds for that, which a busy machine may not keep to."""
+    left = _STARTS
+    while True:
+        try:
+            _connect(ray, LOCAL, num_cpus=cores(), object_store_memory=_OBJECTS, include_dashboard=False)
+            return
+        except EngineError:
             ray.shutdown()
+            left -= 1
+            if not left:
+                raise

@@ -6,13 +6,13 @@ arithmetic of `plan.py`.
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mundap.encoder.runtime import Encoder
-from mundap.engines.plan import ENCODING, GB, Machines, Need, plan
+from mundap.engines.plan import GB, Machines, Need, plan
 from mundap.errors import UsageError
 from mundap.index.build import Options, settings_for
 from mundap.index.dense import kind_for
@@ -21,6 +21,7 @@ from mundap.machine import cores
 
 _TRIED = 32  # passages that are encoded to see how long it takes
 _EVERY = 1000  # passages, of which one is kept to be tried
+_OF_VECTORS = ("encoding, CPU", "approximate index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +77,47 @@ def forecast(
     if any(str(path) == "-" for path in paths):
         raise UsageError("standard input can be read only once: give files")
     settings = settings_for(out, options, fresh, paths)
-    count = size = 0
-    tried: list[tuple[str, str]] = []
-    for title, text in passages_of(paths, options, settings, out):
-        count += 1
-        size += len(title.encode()) + len(text.encode())
-        if len(tried) < _TRIED // 2 or (count % _EVERY == 0 and len(tried) < _TRIED):
-            tried.append((title, text))
-        if count % _EVERY == 0:
-            tell(count)
-    if not count:
+    read = _read(passages_of(paths, options, settings, out), tell)
+    if not read.passages:
         raise UsageError(f"nothing to index in {', '.join(map(str, paths))}: no passage could be read")
-    above = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
-    free = shutil.disk_usage(above).free
-    rate = _rate(settings.model, tried) if settings.model else ENCODING.value
-    made = plan(count, settings.dimension or 1, Machines(cores=cores(), rate=rate), text=size / count)
-    needs = (*made.making, *made.embedded)
+    text = read.text_bytes / read.passages
+    free = _free(out.resolve())
     if not settings.model:
-        needs = tuple(need for need in needs if need.name not in _OF_VECTORS)
-        return Forecast(count, size, "none", "none", needs, free)
-    return Forecast(count, size, settings.model, kind_for(settings.dense, count), needs, free)
+        made = plan(read.passages, 1, Machines(cores=cores()), text)
+        needs = tuple(need for need in (*made.making, *made.embedded) if need.name not in _OF_VECTORS)
+        return Forecast(read.passages, read.text_bytes, "none", "none", needs, free)
+    machines = Machines(cores=cores(), rate=_rate(settings.model, read.tried))
+    made = plan(read.passages, settings.dimension, machines, text)
+    kind = kind_for(settings.dense, read.passages)
+    return Forecast(read.passages, read.text_bytes, settings.model, kind, (*made.making, *made.embedded), free)
 
 
-_OF_VECTORS = ("encoding, CPU", "approximate index")
+@dataclass(slots=True)
+class _Read:
+    """What the files hold, and some passages to try the encoder with."""
+
+    passages: int = 0
+    text_bytes: int = 0
+    tried: list[tuple[str, str]] = field(default_factory=list)
+
+
+def _read(passages: Iterable[tuple[str, str]], tell: Callable[[int], None]) -> _Read:
+    read = _Read()
+    for title, text in passages:
+        read.passages += 1
+        read.text_bytes += len(title.encode()) + len(text.encode())
+        now_and_then = read.passages % _EVERY == 0
+        if len(read.tried) < _TRIED // 2 or (now_and_then and len(read.tried) < _TRIED):
+            read.tried.append((title, text))
+        if now_and_then:
+            tell(read.passages)
+    return read
+
+
+def _free(out: Path) -> int:
+    """Bytes free where the index goes, of which there may be no folder yet."""
+    above = next(folder for folder in (out, *out.parents) if folder.exists())
+    return shutil.disk_usage(above).free
 
 
 def _rate(model: str, passages: Sequence[tuple[str, str]]) -> float:

@@ -14,16 +14,16 @@ import numpy as np
 
 from mundap.engines.address import Address
 from mundap.engines.engine import Ranked, Row, Where, key_of
-from mundap.engines.milvus_client import CONNECTING_SECONDS, connected, explained
+from mundap.engines.milvus_client import connected, explained
 from mundap.engines.milvus_schema import INDEXES, LONGEST, NOTES_FIELDS, SHOWN, Schemas, fields_of, searching
 from mundap.engines.state import SETTINGS
 from mundap.errors import EngineError, UsageError
 from mundap.index.manifest import Settings
 from mundap.records import Block, Passage
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
-MOST = 16_384  # Milvus gives no more at once
+_MOST = 16_384  # Milvus gives no more at once
 _FULL_TEXT_SINCE = (2, 5)
 _LOADING_SECONDS = 600.0
 _PAGE = 1000
@@ -44,7 +44,7 @@ class Milvus:
         EngineError: There is no answer.
     """
 
-    most = MOST
+    most = _MOST
     longest = LONGEST
 
     def __init__(self, address: Address) -> None:
@@ -56,7 +56,7 @@ class Milvus:
         self._loaded: set[str] = set()
         self._client = connected(address)
         with explained(self.address):
-            self.version = str(self._client.get_server_version(timeout=CONNECTING_SECONDS))
+            self.version = str(self._client.get_server_version(timeout=address.connecting_seconds))
         self.full_text = _has_full_text(self.version)
         self.limits = ""
         if not self.full_text:
@@ -70,7 +70,9 @@ class Milvus:
             if not self._client.has_collection(self._name, timeout=self._at.seconds):
                 return None
             found = fields_of(self._client.describe_collection(self._name, timeout=self._at.seconds))
-        note = self._note(SETTINGS) if self._has_notes() else None
+        note = None
+        if self._has_notes():
+            note = self._note(SETTINGS)
         if note is not None:
             self._kind = note.get("dense", "auto")
             self.full_text = "sparse" in found
@@ -204,7 +206,9 @@ class Milvus:
 
     def rows(self, where: Where, newest: bool = True) -> Iterator[Row]:
         """Passages, page by page."""
-        level = "Strong" if newest else "Eventually"
+        level = "Eventually"
+        if newest:
+            level = "Strong"
         if where.keys is None:
             found = self._pages(self._name, _expression(where), SHOWN)
         else:
@@ -285,7 +289,7 @@ class Milvus:
                 self._client.load_collection(name, timeout=_LOADING_SECONDS)
             self._loaded.add(name)
 
-    def _patiently(self, call: Callable[[], T]) -> T:
+    def _patiently(self, call: Callable[[], _T]) -> _T:
         """Do something that may be done twice, again and again while the server is away."""
         deadline = time.monotonic() + self._at.patience
         pause = 0.5
@@ -373,8 +377,10 @@ def _expression(where: Where) -> str:
 
 def _any(field: str, keys: Sequence[str]) -> str:
     """One of these. None at all matches nothing, and no key is empty."""
+    if not keys:
+        return f'{field} == ""'
     listed = ", ".join(f'"{key}"' for key in keys)
-    return f"{field} in [{listed}]" if keys else f'{field} == ""'
+    return f"{field} in [{listed}]"
 
 
 def _quoted(text: str) -> str:

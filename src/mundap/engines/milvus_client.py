@@ -10,8 +10,6 @@ from typing import Any
 from mundap.engines.address import Address
 from mundap.errors import EngineError, ExtraMissing, IndexLocked
 
-CONNECTING_SECONDS = 10.0
-
 
 def connected(address: Address) -> Any:
     """The client of pymilvus for an address.
@@ -32,13 +30,15 @@ def connected(address: Address) -> Any:
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs what it also raises, with a traceback
     if address.scheme == "milvus+lite":
         return _lite(address)
-    protocol = "https" if address.encrypted else "http"
+    protocol = "http"
+    if address.encrypted:
+        protocol = "https"
     # A connection of its own: pymilvus would share one with the same host and token, whatever its certificates are.
     options: dict[str, Any] = {"db_name": address.database, "token": address.token, "dedicated": True}
     if address.encrypted:
         options |= _tls(address.options)
     with explained(address.text):
-        return MilvusClient(f"{protocol}://{address.place}", timeout=CONNECTING_SECONDS, **options)
+        return MilvusClient(f"{protocol}://{address.place}", timeout=address.connecting_seconds, **options)
 
 
 class _Kept(logging.Handler):

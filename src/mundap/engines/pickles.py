@@ -180,9 +180,13 @@ class _Machine:
         made = self.stack[-1]
         if isinstance(made, _Array):
             _, shape, kind, fortran, data = state
-            made.fill(data, kind, shape, "F" if fortran else "C")
+            order = "C"
+            if fortran:
+                order = "F"
+            made.fill(data, kind, shape, order)
         elif isinstance(made, _Type):
-            made.order = ">" if state[1] == ">" else "<"
+            if state[1] == ">":
+                made.order = ">"
         else:
             raise ValueError("it sets up something that is no array")
 
@@ -252,4 +256,6 @@ def _id(value: Any, room: _Room) -> str:
     if not isinstance(value, bytes | str):
         raise ValueError(f"an id that is a {type(value).__name__}")
     room.take(len(value))
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value

@@ -26,28 +26,34 @@ class Figure:
     origin: str
 
 
-# The one place for them. "Measured" is on two virtual cores of an AMD EPYC: benchmarks/README.md, docs/engines.md.
-TEXT = Figure(710, "bytes a passage", "measured: text, title, ids and tables of 9,300 passages of psgs_w100")
-BESIDE = Figure(80, "bytes a passage", "computed: ids, offsets and tables, which the figure before has in it")
-POSTINGS = Figure(203, "bytes a passage", "measured: tantivy on the same passages")
-CODES = Figure(
+# The one place for them. "Measured" is on two virtual cores of an AMD EPYC; each says by which script.
+_TEXT = Figure(750, "bytes a passage", "measured: text, title, ids and tables, 9,300 of psgs_w100 (benchmarks/plan.py)")
+_BESIDE = Figure(122, "bytes a passage", "measured: ids, offsets and tables, which the figure before has in it")
+_POSTINGS = Figure(189, "bytes a passage", "measured: tantivy on the same passages, compacted (benchmarks/plan.py)")
+_CODES = Figure(
     8, "bytes a passage beside dimension / 4", "format: four bits for two dimensions and a number; measured the same"
 )
-LIST = Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
-ROUNDS = 10  # of k-means, as FAISS makes them
-CLUSTERING = Figure(
+_LIST = Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
+_ROUNDS = 10  # of k-means, as FAISS makes them
+_CLUSTERING = Figure(
     58, "GFLOP/s a core", "measured: FAISS k-means and filling, 384 dimensions, 100,000 and 400,000 passages"
 )
-PROCESS = Figure(0.2, "GB", "measured: anonymous memory of a process beside the codes")
-READING = Figure(13_179, "passages/s a core", "measured: read, cut and indexed for BM25, 26,358 on two cores")
-ENCODING = Figure(27.8, "passages/s a core", "measured: the shipped encoder, 55.6 on two cores")
+_PROCESS = Figure(
+    0.2, "GB", "measured: anonymous memory of a search beside the codes, 88 to 216 MB (benchmarks/start.py)"
+)
+_READING = Figure(
+    13_179, "passages/s a core", "measured: read and indexed for BM25, 26,358 on two cores (benchmarks/lexical.py)"
+)
+ENCODING = Figure(
+    27.8, "passages/s a core", "measured: the shipped encoder, 55.6 on two cores (benchmarks/encoding.py)"
+)
 GPU = Figure(83, "passages/s a GPU", "published: 21 million passages in 8.8 hours on 8 GPUs, BERT-base (DPR paper)")
-MILVUS_ROW = Figure(
+_MILVUS_ROW = Figure(
     2100,
     "bytes a passage beside 4 x dimension",
     "computed, not measured: text 660, terms 560, BM25 vector 600, keys and facts 280, for passages of psgs_w100",
 )
-MILVUS_LINKS = Figure(
+_MILVUS_LINKS = Figure(
     144, "bytes a passage", "format: HNSW with M = 18, which Milvus takes by itself, has 36 links of 4 bytes"
 )
 
@@ -124,6 +130,9 @@ def plan(passages: int, dimension: int = 384, machines: Machines | None = None, 
         UsageError: A number makes no sense.
     """
     machines = machines or Machines()
+    stored = _TEXT.value
+    if text is not None:
+        stored = text + _BESIDE.value
     if not 1 <= passages <= MOST:
         raise UsageError(f"{passages} passages: choose between 1 and {MOST:,}")
     if not 1 <= dimension <= 65_536:
@@ -132,14 +141,14 @@ def plan(passages: int, dimension: int = 384, machines: Machines | None = None, 
         passages,
         dimension,
         _making(passages, dimension, machines),
-        _embedded(passages, dimension, TEXT.value if text is None else text + BESIDE.value),
+        _embedded(passages, dimension, stored),
         _milvus(passages, dimension, machines),
     )
 
 
 def _making(passages: int, dimension: int, machines: Machines) -> tuple[Need, ...]:
     needs = [
-        _hours("reading and BM25", passages, READING.value, 1, "core"),
+        _hours("reading and BM25", passages, _READING.value, 1, "core"),
         _hours("encoding, CPU", passages, machines.rate, machines.cores, "core"),
     ]
     if machines.gpus:
@@ -152,60 +161,65 @@ def _making(passages: int, dimension: int, machines: Machines) -> tuple[Need, ..
 def _approximate(passages: int, dimension: int, cores: int) -> Need:
     """Training and filling the approximate index: every vector is compared with the centre of every list."""
     lists = lists_for(passages)
-    compared = passages + ROUNDS * min(passages, TRAINED_ON * lists)
+    compared = passages + _ROUNDS * min(passages, TRAINED_ON * lists)
     work = 2 * dimension * lists * compared
     return Need(
         "approximate index",
-        work / (CLUSTERING.value * 1e9 * cores) / 3600,
+        work / (_CLUSTERING.value * 1e9 * cores) / 3600,
         "hours",
-        f"2 x {dimension} x {lists:,} lists x ({passages:,} passages + {ROUNDS} rounds x {TRAINED_ON} x {lists:,}) / "
-        f"({CLUSTERING.value:g} GFLOP/s x {cores:,} core{'s' if cores > 1 else ''}) / 3600",
+        f"2 x {dimension} x {lists:,} lists x ({passages:,} passages + {_ROUNDS} rounds x {TRAINED_ON} x {lists:,}) / "
+        f"({_CLUSTERING.value:g} GFLOP/s x {_count(cores, 'core')}) / 3600",
     )
 
 
 def _hours(name: str, passages: int, rate: float, devices: int, device: str) -> Need:
-    shown = f"{passages:,} / ({rate:,g} passages/s x {devices:,} {device}{'s' if devices > 1 else ''}) / 3600"
+    shown = f"{passages:,} / ({rate:,g} passages/s x {_count(devices, device)}) / 3600"
     return Need(name, passages / (rate * devices) / 3600, "hours", shown)
 
 
+def _count(number: int, thing: str) -> str:
+    if number == 1:
+        return f"1 {thing}"
+    return f"{number:,} {thing}s"
+
+
 def _embedded(passages: int, dimension: int, text: float) -> tuple[Need, ...]:
-    approximate = passages > EXACT_UP_TO
+    """In a folder: up to `EXACT_UP_TO` passages all vectors are held, beyond it their codes."""
     lists = lists_for(passages)
-    codes = passages * (dimension / 4 + CODES.value) + lists * LIST.value * dimension if approximate else 0.0
-    disk = text + POSTINGS.value + 2 * dimension
-    held = f"{passages:,} x 4 x {dimension} bytes of vectors"
-    if approximate:
-        each, every = f"({dimension} / 4 + {CODES.value:g})", f"{LIST.value:g} x {dimension}"
-        held = f"({passages:,} x {each} + {lists:,} lists x {every}) bytes"
+    stored = passages * (text + _POSTINGS.value + 2 * dimension)
+    stored_shown = f"{passages:,} x (text {text:,.0f} + BM25 {_POSTINGS.value:g} + vectors 2 x {dimension}) bytes"
+    if passages > EXACT_UP_TO:
+        held = passages * (dimension / 4 + _CODES.value) + lists * _LIST.value * dimension
+        each, every = f"({dimension} / 4 + {_CODES.value:g})", f"{_LIST.value:g} x {dimension}"
+        held_shown = f"({passages:,} x {each} + {lists:,} lists x {every}) bytes"
+        stored += held
+        stored_shown += f" + codes {held / GB:,.2f} GB"
+    else:
+        held = passages * 4.0 * dimension
+        held_shown = f"{passages:,} x 4 x {dimension} bytes of vectors"
     return (
-        Need("memory", (codes or passages * 4 * dimension) / GB + PROCESS.value, "GB", f"{held} + {PROCESS.value} GB"),
-        Need(
-            "disk",
-            (passages * disk + codes) / GB,
-            "GB",
-            f"{passages:,} x (text {text:,.0f} + BM25 {POSTINGS.value:g} + vectors 2 x {dimension}) bytes"
-            + (f" + codes {codes / GB:,.2f} GB" if approximate else ""),
-        ),
+        Need("memory", held / GB + _PROCESS.value, "GB", f"{held_shown} + {_PROCESS.value} GB"),
+        Need("disk", stored / GB, "GB", stored_shown),
     )
 
 
 def _milvus(passages: int, dimension: int, machines: Machines) -> tuple[Need, ...]:
-    row = MILVUS_ROW.value + 4 * dimension
-    memory = passages * (row + MILVUS_LINKS.value) * machines.replicas / GB
+    row = _MILVUS_ROW.value + 4 * dimension
+    memory = passages * (row + _MILVUS_LINKS.value) * machines.replicas / GB
     usable = 0.75 * machines.memory
     return (
         Need(
             "memory, all machines",
             memory,
             "GB",
-            f"{passages:,} x (row {MILVUS_ROW.value:g} + vectors 4 x {dimension} + HNSW {MILVUS_LINKS.value:g}) bytes"
-            f" x {machines.replicas} replica{'s' if machines.replicas > 1 else ''}",
+            f"{passages:,} x (row {_MILVUS_ROW.value:g} + vectors 4 x {dimension} + HNSW {_MILVUS_LINKS.value:g}) bytes"
+            f" x {_count(machines.replicas, 'replica')}",
         ),
         Need(
             "disk",
             passages * row / GB,
             "GB",
-            f"{passages:,} x (row {MILVUS_ROW.value:g} + vectors 4 x {dimension}) bytes",
+            f"{passages:,} x (row {_MILVUS_ROW.value:g} + vectors 4 x {dimension}) bytes",
         ),
         Need(
             "machines",
@@ -218,7 +232,20 @@ def _milvus(passages: int, dimension: int, machines: Machines) -> tuple[Need, ..
 
 def figures() -> list[Figure]:
     """All figures a plan is computed from."""
-    return [TEXT, BESIDE, POSTINGS, CODES, LIST, CLUSTERING, PROCESS, READING, ENCODING, GPU, MILVUS_ROW, MILVUS_LINKS]
+    return [
+        _TEXT,
+        _BESIDE,
+        _POSTINGS,
+        _CODES,
+        _LIST,
+        _CLUSTERING,
+        _PROCESS,
+        _READING,
+        ENCODING,
+        GPU,
+        _MILVUS_ROW,
+        _MILVUS_LINKS,
+    ]
 
 
 def number_of(text: str) -> int:
@@ -229,9 +256,11 @@ def number_of(text: str) -> int:
     """
     factors = {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
     plain = text.strip().lower().replace(",", "").replace("_", "")
-    factor = factors.get(plain[-1:], 1)
-    digits = plain[:-1] if factor > 1 else plain
+    factor = 1
+    if plain[-1:] in factors:
+        factor = factors[plain[-1]]
+        plain = plain[:-1]
     try:
-        return round(float(digits) * factor)
+        return round(float(plain) * factor)
     except (ValueError, OverflowError):
         raise UsageError(f"{text}: write a number, as 500k, 21M or 1B") from None

@@ -17,7 +17,6 @@ from mundap.index import fusion as _fusion
 from mundap.index.analyzer import Analyzer
 from mundap.index.catalog import Listed, page_of
 from mundap.index.corpus import Filters
-from mundap.index.fusion import Fusion
 from mundap.index.index import Index, RankingOptions
 from mundap.index.manifest import LexicalEntry, Manifest
 from mundap.index.modes import Bm25, Mode
@@ -79,21 +78,27 @@ class RemoteIndex(Index):
     @property
     def default_mode(self) -> Mode:
         """Hybrid, or what there is of it."""
-        return "hybrid" if len(self.modes) == 3 else self.modes[0]
+        if "hybrid" in self.modes:
+            return "hybrid"
+        return self.modes[0]
 
     @property
     def modes(self) -> tuple[Mode, ...]:
         """The ways this index can be searched."""
         if not self.manifest.settings.model:
             return ("bm25",)
-        return ("bm25", "dense", "hybrid") if self.engine.full_text else ("dense",)
+        if not self.engine.full_text:
+            return ("dense",)
+        return ("bm25", "dense", "hybrid")
 
     # ---------------------------------------------------------------- search
 
     def _found(
         self, questions: Sequence[str], k: int, how: RankingOptions, filters: Filters | None, by_document: bool
     ) -> list[list[Hit]]:
-        size = k if not by_document else min(max(10 * k, 100), self.engine.most)
+        size = k
+        if by_document:
+            size = min(max(10 * k, 100), self.engine.most)
         ranked = self._ranked(questions, size, self._where(filters), how)
         rows = self._rows_of({key for one in ranked for key, _, _, _ in one})
         return [_hits(one, rows, k, by_document) for one in ranked]
@@ -136,23 +141,30 @@ class RemoteIndex(Index):
         return [name for name, _ in self.engine.notes() if name != SETTINGS]
 
     def _ranked(self, questions: Sequence[str], k: int, where: Where, how: RankingOptions) -> "list[list[_Scored]]":
-        size = k if how.mode != "hybrid" else min(max(k, how.candidates), self.engine.most)
-        lexical: list[Ranked] = []
-        dense: list[Ranked] = []
-        if how.mode != "dense":
-            terms = [" ".join(self.analyzer.question_terms(question)[:_MOST_TERMS]) for question in questions]
-            lexical = self.engine.bm25(terms, size, where)
-        if how.mode != "bm25":
-            dense = self.engine.nearest(self._vectors(questions), size, where)
         if how.mode == "bm25":
-            return [[(key, score, score, None) for key, score in one] for one in lexical]
+            found = self._by_bm25(questions, k, where)
+            return [[(key, score, score, None) for key, score in one] for one in found]
         if how.mode == "dense":
-            return [[(key, score, None, score) for key, score in one] for one in dense]
+            found = self.engine.nearest(self._vectors(questions), k, where)
+            return [[(key, score, None, score) for key, score in one] for one in found]
+        size = min(max(k, how.candidates), self.engine.most)
+        lexical = self._by_bm25(questions, size, where)
+        dense = self.engine.nearest(self._vectors(questions), size, where)
         joined = []
         for question, left, right in zip(questions, lexical, dense, strict=True):
-            share = self.encoder.config.weight_for(question) if how.weight is None else how.weight  # type: ignore[union-attr]
-            joined.append(_joined(left, right, size, how.fusion, share, how.scale)[:k])
+            joined.append(_joined(left, right, size, how, self._share(question, how))[:k])
         return joined
+
+    def _by_bm25(self, questions: Sequence[str], k: int, where: Where) -> list[Ranked]:
+        terms = [" ".join(self.analyzer.question_terms(question)[:_MOST_TERMS]) for question in questions]
+        return self.engine.bm25(terms, k, where)
+
+    def _share(self, question: str, how: RankingOptions) -> float:
+        """How much the dense score counts."""
+        if how.weight is not None:
+            return how.weight
+        assert self.encoder is not None  # without one there is no hybrid search
+        return self.encoder.config.weight_for(question)
 
     def _rows_of(self, keys: set[str]) -> dict[str, Row]:
         """The passages with these keys. What was just written is looked for again, more slowly."""
@@ -176,7 +188,10 @@ class RemoteIndex(Index):
         where = Where(keys=tuple(sorted(rows)))
         found = self._ranked([question], size, where, replace(how, candidates=size))[0]
         known = {key for key, _, _, _ in found}
-        found += [(key, 0.0, 0.0 if how.mode == "bm25" else None, None) for key in sorted(rows) if key not in known]
+        bm25 = None
+        if how.mode == "bm25":
+            bm25 = 0.0
+        found += [(key, 0.0, bm25, None) for key in sorted(rows) if key not in known]
         return _hits(found, rows, len(rows), by_document)
 
     # ---------------------------------------------------------------- passages and documents
@@ -239,7 +254,9 @@ class RemoteIndex(Index):
     ) -> tuple[list[Listed], int]:
         """A page of the catalog, as `Index.listing`."""
         where = self._where(filters)
-        number = self.documents if where == Where() else self.engine.count(where)
+        number = self.documents
+        if where != Where():
+            number = self.engine.count(where)
         if number > _MOST_LISTED:
             raise UsageError(
                 f"{number:,} documents or passages to look through; up to {_MOST_LISTED:,} can be listed from "
@@ -276,6 +293,9 @@ class RemoteIndex(Index):
     def info(self) -> dict[str, Any]:
         """Facts about the index."""
         settings = self.manifest.settings
+        dense = None
+        if settings.model:
+            dense = settings.dense
         return {
             "path": self.engine.address,
             "documents": self.documents,
@@ -283,7 +303,7 @@ class RemoteIndex(Index):
             "model": settings.model or "none",
             "language": settings.language,
             "hangul": settings.hangul,
-            "dense": settings.dense if settings.model else None,
+            "dense": dense,
             "modes": ", ".join(self.modes),
             "limits": self.engine.limits or "none",
             "unfinished": self.unfinished or "no",
@@ -313,29 +333,41 @@ def _listed(rows: Sequence[Row], skipped: Mapping[str, int]) -> Listed:
 _Scored = tuple[str, float, float | None, float | None]  # key, score, and the BM25 and dense scores behind it
 
 
-def _joined(left: Ranked, right: Ranked, size: int, fusion: Fusion, share: float, scale: float) -> list[_Scored]:
-    """Two rankings as one.
+def _joined(left: Ranked, right: Ranked, size: int, how: RankingOptions, share: float) -> list[_Scored]:
+    """Two rankings, by BM25 and by vectors, as one.
 
-    A passage that only one list has is given the least score of the other. Where that list is not full, it has every
-    passage with a word of the question: then the BM25 score is 0.
+    A passage that only one list has is given the least score of the other. Where BM25's list is not full, it has every
+    passage with a word of the question: then the score of any other is 0.
     """
-    lists = dict(left), dict(right)
-    keys = sorted(lists[0] | lists[1])
-    tops = [np.array([score for _, score in one], np.float32) for one in (left, right)]
-    least = 0.0 if len(left) < size else left[-1][1]
-    bm25 = np.array([lists[0].get(key, least) for key in keys], np.float32)
-    lowest = right[-1][1] if right else 0.0
-    dense = np.array([lists[1].get(key, lowest) for key in keys], np.float32)
-    if fusion == "linear":
-        scores = _fusion.linear(bm25, dense, scale)
-    elif fusion == "rrf":
-        number = {key: position for position, key in enumerate(keys)}
-        ranks = tuple(np.array([number[key] for key, _ in one], np.int64) for one in (left, right))
-        scores = _fusion.reciprocal_rank(np.arange(len(keys)), ranks)  # type: ignore[arg-type]
+    keys = sorted(dict(left) | dict(right))
+    least = 0.0
+    if len(left) == size:
+        least = left[-1][1]
+    bm25 = _scores_of(keys, left, least)
+    lowest = 0.0
+    if right:
+        lowest = right[-1][1]
+    dense = _scores_of(keys, right, lowest)
+    if how.fusion == "linear":
+        scores = _fusion.linear(bm25, dense, how.scale)
+    elif how.fusion == "rrf":
+        scores = _fusion.reciprocal_rank(np.arange(len(keys)), (_places(keys, left), _places(keys, right)))
     else:
-        scores = _fusion.zscore(bm25, dense, (tops[0], tops[1]), share)
+        tops = np.array([score for _, score in left], np.float32), np.array([score for _, score in right], np.float32)
+        scores = _fusion.zscore(bm25, dense, tops, share)
     order = np.lexsort((np.arange(len(keys)), -scores))
     return [(keys[place], float(scores[place]), float(bm25[place]), float(dense[place])) for place in order]
+
+
+def _scores_of(keys: Sequence[str], ranked: Ranked, otherwise: float) -> np.ndarray:
+    known = dict(ranked)
+    return np.array([known.get(key, otherwise) for key in keys], np.float32)
+
+
+def _places(keys: Sequence[str], ranked: Ranked) -> np.ndarray:
+    """Where the passages of a ranking stand among the keys."""
+    number = {key: place for place, key in enumerate(keys)}
+    return np.array([number[key] for key, _ in ranked], np.int64)
 
 
 def _hits(scored: Sequence[_Scored], rows: dict[str, Row], k: int, by_document: bool) -> list[Hit]:

@@ -13,7 +13,7 @@ from mundap.index.segment import SourceState
 SETTINGS = "settings"
 """The name of the note with the settings; all others have names of sources, which are no single word."""
 
-FORMAT = 1
+_FORMAT = 1
 _FIELDS = tuple(field.name for field in fields(Settings))
 _LEASE_SECONDS = 90.0  # checkpoints come every 15: whoever has been silent for so long is gone
 
@@ -31,7 +31,7 @@ def settings_note(
         languages: How many passages of each language were added.
     """
     return {
-        "format": FORMAT,
+        "format": _FORMAT,
         **asdict(settings),
         "generation": generation,
         "batch": batch,
@@ -47,9 +47,9 @@ def settings_from(note: dict[str, Any]) -> Settings:
     Raises:
         EngineError: It is of another version.
     """
-    if note.get("format") != FORMAT:
+    if note.get("format") != _FORMAT:
         raise EngineError(
-            f"the index was made by another version of mundap (format {note.get('format')}, not {FORMAT}). "
+            f"the index was made by another version of mundap (format {note.get('format')}, not {_FORMAT}). "
             "Upgrade mundap, or build it again with --fresh."
         )
     return Settings(**{name: note[name] for name in _FIELDS if name in note})  # k1 and b came later

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,11 +22,13 @@ from mundap.index.writer import Writer
 from mundap.records import Document
 
 _CHECKED_AT_ONCE = 65_536
+_KnownBy = Literal["order", "content", "id"]
+"""How a row is told from others: by its place, by the passage's title and text, or by the passage's id."""
 _NAMED = ("vectors", "embeddings", "vector")  # what a safetensors file calls its matrix
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class _Part:
     """One file of vectors.
 
     Attributes:
@@ -57,20 +59,16 @@ class ReadyVectors:
         if not settings.dimension:
             raise UsageError("--vectors: an index without a model has none. Name the question encoder with --model.")
         self.folder = folder
-        parts = [_opened(path) for path in _files(folder)]
-        _check_shards(folder, parts, settings)
-        for part in parts:
+        self._parts = [_opened(path) for path in _files(folder)]
+        _check_shards(folder, self._parts, settings)
+        for part in self._parts:
             _check_numbers(part, settings.dimension)
-        self._parts = parts
-        self._by = "order" if parts[0].keys is None else "content" if parts[0].facts else "id"
-        kinds = {(part.keys is None, part.facts is None) for part in parts}
-        if len(kinds) > 1:
-            raise UsageError(f"{folder} has vectors of several kinds: give files that were made in the same way")
+        self._by = _known_by(folder, self._parts)
         self._expected: deque[tuple[int, int]] = deque()
         self._next = 0
-        self._starts = np.cumsum([0, *(len(part.vectors) for part in parts)])
+        self._starts = np.cumsum([0, *(len(part.vectors) for part in self._parts)])
         if self._by != "order":
-            self._keys, self._rows = _sorted_keys(folder, [part.keys for part in parts if part.keys is not None])
+            self._keys, self._rows = _sorted_keys(folder, self._parts)
         if self._by == "id":
             self._refuse_doubles()
 
@@ -180,7 +178,9 @@ class VectorWriter(Writer):
 
     def add(self, document: Document, spans: Sequence[tuple[int, int]], languages: Sequence[str] = ()) -> int:
         """Add a document with its passages."""
-        names = [document.id] if len(spans) == 1 else [f"{document.id}#{place}" for place in range(1, len(spans) + 1)]
+        names = [document.id]
+        if len(spans) != 1:
+            names = [f"{document.id}#{place}" for place in range(1, len(spans) + 1)]
         self.ready.expect(names)
         return super().add(document, spans, languages)
 
@@ -200,9 +200,14 @@ def _files(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such file or folder")
-    found = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    shards = [path for path in found if SHARD.fullmatch(path.name)]
-    others = [path for path in found if _is_vectors(path)]
+    shards, others = [], []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        if SHARD.fullmatch(path.name):
+            shards.append(path)
+        elif _is_vectors(path):
+            others.append(path)
     if not shards and not others:
         raise UsageError(f"{folder} has no vectors: no .npy, .safetensors or pickle file, no shard of `mundap encode`")
     return shards or others
@@ -221,22 +226,22 @@ def _is_pickle(path: Path) -> bool:
     return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
 
 
-def _opened(path: Path) -> Part:
+def _opened(path: Path) -> _Part:
     try:
         if SHARD.fullmatch(path.name):
             facts = ShardFacts.load(path)
             keys = np.load(path.with_suffix(".keys.npy"), mmap_mode="r", allow_pickle=False)
-            return Part(path, np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False), keys, facts)
+            return _Part(path, np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False), keys, facts)
         if path.suffix == ".npy":
             vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-        elif path.suffix == ".safetensors":
+            return _Part(path, vectors, _ids_beside(path, len(vectors)))
+        if path.suffix == ".safetensors":
             vectors = _safetensors(path)
-        else:
-            vectors, ids = read_pickle(path)
-            return Part(path, vectors, _keys(ids, path, len(vectors)))
+            return _Part(path, vectors, _ids_beside(path, len(vectors)))
+        vectors, ids = read_pickle(path)
+        return _Part(path, vectors, _keys(ids, path, len(vectors)))
     except (OSError, ValueError, EOFError, KeyError) as error:
         raise MundapError(f"{path} cannot be read: {error}") from error
-    return Part(path, vectors, _ids_beside(path, len(vectors)))
 
 
 def _safetensors(path: Path) -> np.ndarray:
@@ -250,13 +255,14 @@ def _safetensors(path: Path) -> np.ndarray:
         tensors = load_file(path)
     except SafetensorError as error:
         raise ValueError(str(error)) from error
-    matrices = {name: tensor for name, tensor in tensors.items() if tensor.ndim == 2}
-    named = [name for name in _NAMED if name in matrices]
-    if named or len(matrices) == 1:
-        return np.asarray(matrices[named[0]] if named else next(iter(matrices.values())))
-    raise UsageError(
-        f"{path}: which of {', '.join(sorted(tensors)) or 'no tensors'} are the vectors? Name it `vectors`."
-    )
+    matrices = {name: np.asarray(tensor) for name, tensor in tensors.items() if tensor.ndim == 2}
+    for name in _NAMED:
+        if name in matrices:
+            return matrices[name]
+    if len(matrices) == 1:
+        return matrices.popitem()[1]
+    listed = ", ".join(sorted(tensors)) or "no tensors"
+    raise UsageError(f"{path}: which of {listed} are the vectors? Name it `vectors`.")
 
 
 def _ids_beside(path: Path, rows: int) -> np.ndarray | None:
@@ -265,15 +271,25 @@ def _ids_beside(path: Path, rows: int) -> np.ndarray | None:
         beside = path.with_suffix(suffix)
         if beside.is_file():
             text = beside.read_text("utf-8")
-            ids = json.loads(text) if suffix == ".json" else text.splitlines()
+            ids = text.splitlines()
+            if suffix == ".json":
+                ids = _json(text, beside)
             return _keys(ids, beside, rows)
     return None
 
 
+def _json(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{path} is no list of ids ({error})") from error
+
+
 def _keys(ids: Any, path: Path, rows: int) -> np.ndarray:
-    if not isinstance(ids, list) or len(ids) != rows:
-        count = len(ids) if isinstance(ids, list) else "no"
-        raise UsageError(f"{path} has {count} ids for {rows} vectors")
+    if not isinstance(ids, list):
+        raise UsageError(f"{path} is no list of ids")
+    if len(ids) != rows:
+        raise UsageError(f"{path} has {len(ids)} ids for {rows} vectors")
     named = [name_key(str(name).removeprefix("wiki:")) for name in ids]
     return np.array(named, np.uint64).reshape(-1, 2)
 
@@ -287,14 +303,16 @@ def _check_complete(folder: Path, numbers: Sequence[int], total: int) -> None:
             raise UsageError(f"{folder} has shard {number} of {total} twice")
     missing = sorted(set(range(1, total + 1)).difference(numbers))
     if missing:
-        listed = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
+        listed = ", ".join(map(str, missing[:10]))
+        if len(missing) > 10:
+            listed += " …"
         raise UsageError(
             f"{folder}: {len(missing)} of {total} shards are missing: {listed}. "
             f"Make them with: mundap encode … --shard {missing[0]}/{total}"
         )
 
 
-def _check_shards(folder: Path, parts: Sequence[Part], settings: Settings) -> None:
+def _check_shards(folder: Path, parts: Sequence[_Part], settings: Settings) -> None:
     """Every shard once, all of one job, made with the model of the index."""
     facts = [part.facts for part in parts if part.facts is not None]
     if not facts:
@@ -309,7 +327,7 @@ def _check_shards(folder: Path, parts: Sequence[Part], settings: Settings) -> No
         )
 
 
-def _check_numbers(part: Part, dimension: int) -> None:
+def _check_numbers(part: _Part, dimension: int) -> None:
     vectors = part.vectors
     if vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise UsageError(f"{part.path}: not a matrix of floating point numbers but {vectors.dtype}, {vectors.shape}")
@@ -325,9 +343,24 @@ def _check_numbers(part: Part, dimension: int) -> None:
             raise UsageError(f"{part.path}: vector {row} has nan, infinity or a number that half precision cannot hold")
 
 
-def _sorted_keys(folder: Path, parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _known_by(folder: Path, parts: Sequence[_Part]) -> _KnownBy:
+    """How rows are told apart, which must be the same for all files."""
+    kinds: set[_KnownBy] = set()
+    for part in parts:
+        if part.keys is None:
+            kinds.add("order")
+        elif part.facts is not None:
+            kinds.add("content")
+        else:
+            kinds.add("id")
+    if len(kinds) > 1:
+        raise UsageError(f"{folder} has vectors of several kinds: give files that were made in the same way")
+    return kinds.pop()
+
+
+def _sorted_keys(folder: Path, parts: Sequence[_Part]) -> tuple[np.ndarray, np.ndarray]:
     """All keys in order, and the row each stands for."""
-    keys = np.concatenate(parts) if parts else np.empty((0, 2), np.uint64)
+    keys = np.concatenate([part.keys for part in parts if part.keys is not None])
     if not len(keys):
         raise UsageError(f"{folder} has no vectors in it")
     order = np.lexsort((keys[:, 1], keys[:, 0]))

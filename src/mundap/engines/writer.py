@@ -29,7 +29,7 @@ _ROWS = 1000
 _BYTES = 8 << 20
 
 
-class Sources:
+class _Sources:
     """What is known of each source; takes the place of a `Corpus` for whoever reads files."""
 
     def __init__(self, states: dict[str, SourceState]) -> None:
@@ -82,17 +82,22 @@ class EngineWriter:
         note = engine.settings()
         if note is not None:
             refuse_second_writer(note, engine.address)
-        self.resumed = note is not None and note["job"] == job
-        if self._ready is not None:
-            self._ready.begin_at(0, new=note is None or fresh)
-            # Nobody knows how many rows without ids were taken before a build broke off.
-            self.resumed = self.resumed and not self._ready.ordered
+        self.resumed = self._goes_on(note)
         if note is None or (fresh and not self.resumed):
             assert settings is not None
             engine.drop()
             note = settings_note(settings, 0, 0, job, {})
             engine.create(settings, note)
         self._open(note)
+
+    def _goes_on(self, note: dict[str, Any] | None) -> bool:
+        """Whether the same job was interrupted, and can be taken up."""
+        same = note is not None and note["job"] == self._job
+        if self._ready is None:
+            return same
+        self._ready.begin_at(0, new=note is None or self.fresh)
+        # Nobody knows how many rows without ids were taken before a build broke off.
+        return same and not self._ready.ordered
 
     def _open(self, note: dict[str, Any]) -> None:
         settings = settings_from(note)
@@ -109,7 +114,7 @@ class EngineWriter:
         self._since = 0
         self._checkpointed = time.monotonic()
         self._claim()
-        self.corpus = Sources(self._recovered())
+        self.corpus = _Sources(self._recovered())
 
     def _claim(self) -> None:
         note = settings_note(self.manifest.settings, self.manifest.generation, self._batch, self._job, self._languages)
@@ -274,8 +279,11 @@ def _cut(
     blocks = _blocks(document, spans)
     for position, (start, end) in enumerate(spans):
         mine = blocks[position]
+        name = document.id
+        if len(spans) > 1:
+            name = f"{document.id}#{position + 1}"
         passage = Passage(
-            id=document.id if len(spans) == 1 else f"{document.id}#{position + 1}",
+            id=name,
             document=document.id,
             title=titles[position],
             text=document.text[start:end],

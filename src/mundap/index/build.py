@@ -186,7 +186,21 @@ def repair(out: Path) -> Report:
 
 def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str | Path] = ()) -> Settings:
     """The settings of the existing index, or new ones; an option that contradicts the former is an error."""
-    existing = _existing_settings(out, fresh)
+    return chosen_settings(_existing_settings(out, fresh), out, options, fresh, paths)
+
+
+def chosen_settings(
+    existing: Settings | None, out: str | Path, options: Options, fresh: bool, paths: Sequence[str | Path]
+) -> Settings:
+    """The same for an index that may live elsewhere.
+
+    Args:
+        existing: Its settings, if it is there.
+        out: Where it is, or will be.
+        options: What is wanted.
+        fresh: Whether it is made anew: then other options are taken.
+        paths: What is to be read, for the choice of a model.
+    """
     _check(options)
     given: dict[str, Any] = {}
     for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b"):
@@ -201,15 +215,22 @@ def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str |
             given |= model_settings(options.model)
         _refuse_changes(existing, given, out)
         return replace(existing, **tuned)
-    model = options.model
-    if model is None and existing is not None:
-        model = existing.model or "none"
-    elif model is None:
-        model = default_model(paths, out, options)
     kept = existing or Settings(sentences=True, **DEFAULT_BM25._asdict())
+    model = _chosen_model(existing, out, options, paths)
     made = replace(kept, hangul=best_hangul(), **given, **tuned, **model_settings(model))
     splitter(made)  # raises on nonsense
     return made
+
+
+def _chosen_model(existing: Settings | None, out: str | Path, options: Options, paths: Sequence[str | Path]) -> str:
+    if options.model is not None:
+        return options.model
+    if existing is not None:
+        return existing.model or "none"
+    folder = None
+    if isinstance(out, Path):  # and not an address
+        folder = out
+    return default_model(paths, folder, options)
 
 
 def _existing_settings(out: Path, fresh: bool) -> Settings | None:
@@ -232,7 +253,7 @@ def _check(options: Options) -> None:
         check_recall(options.recall)
 
 
-def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: Path) -> None:
+def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: str | Path) -> None:
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(

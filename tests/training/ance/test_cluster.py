@@ -1,6 +1,5 @@
 """The inferencer with a real Ray cluster of this machine's cores. `make test-ray`."""
 
-import os
 import subprocess
 import sys
 import time
@@ -11,15 +10,11 @@ import pytest
 
 from mundap.errors import EngineError, UsageError
 from mundap.training import recipe_files
+from tests.ray_cluster import PATIENCE, with_ray
 from tests.training.ance.parts import inferencer, recipe, weights
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-if os.environ.get("MUNDAP_TEST_RAY"):
-    pytest.importorskip("ray", reason="pip install 'mundap[ray]'")
-with_ray = pytest.mark.skipif(
-    not os.environ.get("MUNDAP_TEST_RAY"), reason="starts a Ray cluster: `make test-ray` runs it"
-)
 
 
 def exchange_of(chosen):
@@ -87,12 +82,12 @@ def test_as_a_command(files, pool, tmp_path):
         "--ray",
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 300
+        until = time.monotonic() + PATIENCE
         while not exchange.published() and process.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         published = exchange.published()
         exchange.finish()  # it leaves by itself
-        errors = process.communicate(timeout=120)[1]
+        errors = process.communicate(timeout=PATIENCE)[1]
     assert published == [0] and process.returncode == 0, errors
 
 
