@@ -6,6 +6,7 @@ done again elsewhere; a shard is there as a whole or not at all.
 
 import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -29,6 +30,7 @@ _FEWEST = 8
 _OBJECTS = 100 << 20  # bytes; shards go through files, so next to nothing is kept by Ray itself
 _LOOK_SECONDS = 1.0
 _STARTS = 3
+_REACHED_SECONDS = 10.0
 
 
 def encode(
@@ -163,6 +165,7 @@ def joined(address: str) -> Iterator[Any]:
     if address == LOCAL:
         _start(ray)
     else:
+        _check_reachable(address)
         _connect(ray, address)
     try:
         yield ray
@@ -170,12 +173,27 @@ def joined(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
+def _check_reachable(address: str) -> None:
+    """Ray goes on trying for many minutes where nobody listens, and cannot be interrupted meanwhile."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # such as `auto`: Ray knows where
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACHED_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
 def _connect(ray: Any, address: str, **further: Any) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False, **further)
     except Exception as error:  # Ray raises plain Exception where a node does not start in time
-        reason = " ".join(str(error).split())[:200]
-        raise EngineError(f"no Ray cluster at {address} ({reason}). Start one with `ray start --head`.") from error
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str, error: Exception) -> EngineError:
+    reason = " ".join(str(error).split())[:200]
+    return EngineError(f"no Ray cluster at {address} ({reason}). Start one with `ray start --head`.")
 
 
 def _start(ray: Any) -> None:
