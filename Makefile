@@ -95,10 +95,10 @@ audit: .venv/ready-test
 
 # What needs no server is part of `make test` already: ENGINE_TESTS='-k "server or cut"' leaves it out.
 test-milvus: .venv/ready-engines
-	$(BIN)/python tests/engines/milvus_server.py $(BIN)/python -m pytest tests/engines $(ENGINE_TESTS)
+	$(BIN)/python tests/engines/milvus_server.py $(BIN)/python -m pytest -rs tests/engines $(ENGINE_TESTS)
 
 test-ray: .venv/ready-engines
-	MUNDAP_TEST_RAY=1 RAY_USAGE_STATS_ENABLED=0 $(BIN)/python -m pytest tests/engines/test_ray.py tests/training/ance/test_cluster.py
+	MUNDAP_TEST_RAY=1 $(BIN)/python -m pytest -rs tests/engines/test_ray.py tests/training/ance/test_cluster.py
 
 lint: .venv/ready-lint
 	$(BIN)/ruff check .

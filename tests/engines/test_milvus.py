@@ -53,6 +53,16 @@ def test_a_foreign_collection_is_refused_and_not_touched(engine_place, corpus, t
     assert len(found) == 1
 
 
+def test_foreign_notes_are_refused_and_not_touched(engine_place, corpus, tiny_model):
+    """A collection that is called as ours for notes is, and has other fields."""
+    engine = connect(engine_place)
+    engine._client.create_collection(engine._notes_name, dimension=4)
+    for fresh in (False, True):
+        with pytest.raises(EngineError, match=f"collection {engine._notes_name} already that mundap did not make"):
+            build.build([corpus], engine_place, Options(model=str(tiny_model)), fresh)
+    assert engine._client.list_collections() == [engine._notes_name]
+
+
 @pytest.mark.parametrize("after", [1, 2])
 def test_a_build_that_broke_off_goes_on(engine_place, rows, tiny_model, monkeypatch, after):
     options = Options(model=str(tiny_model))

@@ -123,6 +123,16 @@ def test_layouts_of_others(layout, corpus, tmp_path, tiny_model, plain):
     assert same(open_index(tmp_path / "i"), plain)
 
 
+@pytest.mark.parametrize(
+    ("ids", "said"), [("[1, 2", "is no list of ids"), ('{"a": 1}', "is no list of ids"), ('["a"]', "has 1 ids for 10")]
+)
+def test_ids_that_cannot_be_right(ids, said, corpus, tmp_path, tiny_model):
+    np.save(tmp_path / "v.npy", np.ones((10, 16), np.float32))
+    (tmp_path / "v.json").write_text(ids)
+    with pytest.raises(UsageError, match=said):
+        build.build([corpus], str(tmp_path / "i"), Options(model=str(tiny_model)), vectors=tmp_path / "v.npy")
+
+
 class _Evil:
     def __reduce__(self):
         return print, ("called",)
