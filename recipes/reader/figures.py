@@ -21,7 +21,7 @@ from mundap.evaluation.answers import AnswersTask, measure
 from mundap.models.folder import ReaderConfig
 from mundap.pipeline.ask import rank_answers, read_passages
 from mundap.reader.runtime import Reader
-from mundap.text.judge import judge
+from mundap.text.scores import judge
 
 DEV = "tydiqa-goldp/english_tydiqa_dev.json.gz"
 SQUAD = "squad-v1.1-dev/dev-v1.1.rebuilt.json.gz"

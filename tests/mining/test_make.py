@@ -4,7 +4,7 @@ from mundap import Index
 from mundap.errors import UsageError
 from mundap.mining.make import MiningReport, Rules, make, with_gold
 from mundap.mining.negatives import Counts
-from mundap.mining.positives import EvidenceRules, choose, search_text
+from mundap.mining.positives import EvidenceRules, search_text, select_evidence
 from mundap.records import Context, Passage, Question, Skipped
 from mundap.text.answers import has_answer
 from mundap.text.overlap import containment, shingles
@@ -90,7 +90,7 @@ def test_questions_of_a_test_set_are_left_out(pool):
     ]
     examples = list(make(pool, questions, Rules(), report, excluded={"what is capital of france"}))
     assert [example.question.id for example in examples] == ["b"]
-    assert report.dropped == {"the question stands in an excluded file": 1}
+    assert report.dropped == {"the question is in an excluded file": 1}
 
 
 def test_the_same_seed_the_same_file_whatever_the_order(pool):
@@ -128,35 +128,37 @@ def test_rules_of_evidence(pool):
         passage("more", "Marie Curie did marry a physicist by the name of Pierre in the year 1895."),
         passage("wrong", "Marie Curie did marry, it is said, a physicist in the year 1895."),
     ]
-    assert choose(question, ranked, "string", EvidenceRules(), analyzer).id == "one"
-    assert choose(question, ranked, "string", EvidenceRules(by="overlap"), analyzer).id == "more"
-    assert choose(question, ranked, "string", EvidenceRules(names=False), analyzer).id == "nobody"
-    assert choose(question, ranked, "string", EvidenceRules(names=False, shortest=1), analyzer).id == "short"
-    assert "too short or too long" in choose(question, ranked, "string", EvidenceRules(longest=3, shortest=1), analyzer)
-    assert "shares a name" in choose(question, ranked[:2], "string", EvidenceRules(), analyzer)
+    assert select_evidence(question, ranked, "string", EvidenceRules(), analyzer).id == "one"
+    assert select_evidence(question, ranked, "string", EvidenceRules(by="overlap"), analyzer).id == "more"
+    assert select_evidence(question, ranked, "string", EvidenceRules(names=False), analyzer).id == "nobody"
+    assert select_evidence(question, ranked, "string", EvidenceRules(names=False, shortest=1), analyzer).id == "short"
+    assert "too short or too long" in select_evidence(
+        question, ranked, "string", EvidenceRules(longest=3, shortest=1), analyzer
+    )
+    assert "shares a name" in select_evidence(question, ranked[:2], "string", EvidenceRules(), analyzer)
     # A question all in small letters: the passages show what is a name.
     small = Question("q", "who did marie curie marry", ("Pierre",))
-    assert choose(small, ranked, "string", EvidenceRules(), analyzer).id == "one"
+    assert select_evidence(small, ranked, "string", EvidenceRules(), analyzer).id == "one"
     # Korean has no capitals: a word in common is enough.
     korean = Question("q", "기생충의 감독은?", ("봉준호",))
     films = [
         passage("a", "봉준호는 대구에서 태어나 서울에서 살고 있는 사람으로 널리 알려져 있다."),
         passage("b", "기생충은 봉준호가 만든 영화로 칸에서 상을 받았으며 널리 알려져 있다."),
     ]
-    assert choose(korean, films, "cjk", EvidenceRules(), analyzer).id == "b"
+    assert select_evidence(korean, films, "cjk", EvidenceRules(), analyzer).id == "b"
 
 
 def test_evidence_for_a_question_in_small_letters_shares_a_content_word(pool):
     question = Question("q", "what county is seattle in", ("King County",))
     unrelated = passage("unrelated", "The court of King County heard a case about two brothers and a horse.")
     related = passage("related", "Seattle is a port, and King County is where the seat of government lies.")
-    chosen = choose(question, [unrelated, related], "string", EvidenceRules(), pool.analyzer)
+    chosen = select_evidence(question, [unrelated, related], "string", EvidenceRules(), pool.analyzer)
     assert chosen.id == "related", "county is a word of the answer: every passage with the answer has it"
     # No passage has a name of the question, and none has another of its words.
-    assert choose(question, [unrelated], "string", EvidenceRules(), pool.analyzer) == (
+    assert select_evidence(question, [unrelated], "string", EvidenceRules(), pool.analyzer) == (
         "no passage with the answer shares a content word with the question"
     )
-    assert choose(question, [unrelated], "string", EvidenceRules(names=False), pool.analyzer).id == "unrelated"
+    assert select_evidence(question, [unrelated], "string", EvidenceRules(names=False), pool.analyzer).id == "unrelated"
 
 
 def test_judged_passages_are_the_positives(pool):

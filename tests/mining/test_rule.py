@@ -1,7 +1,5 @@
 """The one decision on what is a negative."""
 
-import pytest
-
 from mundap.mining.rule import NegativeRule
 from mundap.records import Context, Question
 
@@ -32,17 +30,3 @@ def test_what_repeats_a_positive_is_no_negative():
 
 def test_further_ids_count():
     assert not NegativeRule(QUESTION, [POSITIVE], ids={"document"}).is_negative("document", "anything")
-
-
-@pytest.mark.parametrize("duplicate", [None, 0.7])
-def test_many_are_judged_as_one_by_one(duplicate):
-    rule = NegativeRule(QUESTION, [POSITIVE], duplicate=duplicate)
-    texts = [
-        POSITIVE.text,
-        f"{POSITIVE.text} And more.",
-        "A walk with george eliot.",
-        "A walk with George and Eliot.",
-        "",
-    ]
-    assert rule.are_negatives(texts) == [rule.is_negative("", text) for text in texts]
-    assert set(rule.are_negatives(texts)) == {True, False}

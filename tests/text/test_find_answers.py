@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mundap.text import answers
 from mundap.text.answers import find_answers, has_answer, matches_pattern
-from mundap.text.judge import judge
+from mundap.text.scores import judge
 
 
 def found(text, wanted, mode="string"):

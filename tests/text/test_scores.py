@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mundap.text import judge, scores
+from mundap.text import scores
+from mundap.text.scores import judge
 
 answers = st.text(alphabet="aAn theTHE.,'-!?\t 0123xyéß서울", max_size=30)
 
@@ -22,22 +23,22 @@ def squad():
 @given(prediction=answers, answer=answers)
 def test_em_and_f1_agree_with_torchmetrics(squad, prediction, answer):
     em, overlap = squad(prediction, answer)
-    assert 100 * scores.exact_match(prediction, [answer]) == em
+    assert 100 * judge(prediction, [answer], "string")[0] == em
     assert squad(prediction, scores.normalize(prediction))[0] == 100
     if scores.normalize(prediction) and scores.normalize(answer):
-        assert 100 * scores.f1(prediction, [answer]) == pytest.approx(overlap)
+        assert 100 * judge(prediction, [answer], "string")[1] == pytest.approx(overlap)
 
 
 def test_the_best_of_several_answers_counts():
-    assert scores.exact_match("The Beatles!", ["Queen", "beatles"]) == 1.0
-    assert scores.f1("John Lennon", ["Paul", "John Winston Lennon"]) == pytest.approx(0.8)
-    assert scores.f1("x", []) == 0.0
+    assert judge("The Beatles!", ["Queen", "beatles"], "string")[0] == 1.0
+    assert judge("John Lennon", ["Paul", "John Winston Lennon"], "string")[1] == pytest.approx(0.8)
+    assert judge("x", [], "string")[1] == 0.0
 
 
 def test_korean_f1_counts_characters():
-    assert scores.exact_match_korean("《황금종려상》", ["황금종려상"]) == 1.0
-    assert scores.f1_korean("서울시", ["서울"]) == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))
-    assert scores.f1("서울시", ["서울"]) == 0.0
+    assert judge("《황금종려상》", ["황금종려상"], "cjk")[0] == 1.0
+    assert judge("서울시", ["서울"], "cjk")[1] == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))
+    assert judge("서울시", ["서울"], "string")[1] == 0.0
 
 
 def korquad(prediction, answer):
@@ -74,8 +75,8 @@ def korquad(prediction, answer):
     ],
 )
 def test_korquad_by_hand(prediction, answer, em, f1):
-    assert scores.exact_match_korean(prediction, [answer]) == em
-    assert scores.f1_korean(prediction, [answer]) == pytest.approx(f1)
+    assert judge(prediction, [answer], "cjk")[0] == em
+    assert judge(prediction, [answer], "cjk")[1] == pytest.approx(f1)
     assert korquad(prediction, answer) == pytest.approx(f1)
 
 
@@ -84,10 +85,10 @@ korean_answers = st.text(alphabet="서울은는대한민국 《》()'.,aA12", ma
 
 @given(prediction=korean_answers, answer=korean_answers)
 def test_korquad_agrees_with_its_description(prediction, answer):
-    assert scores.f1_korean(prediction, [answer]) == pytest.approx(korquad(prediction, answer))
+    assert judge(prediction, [answer], "cjk")[1] == pytest.approx(korquad(prediction, answer))
 
 
 def test_figures_are_labelled_by_their_rule():
-    assert judge.labels(["cjk"]) == ("exact match (KorQuAD)", "F1 of characters (KorQuAD)")
-    assert judge.labels(["string"])[1] == "F1 of words (SQuAD)"
-    assert "each question" in judge.labels(["string", "cjk"])[0]
+    assert scores.labels(["cjk"]) == ("exact match (KorQuAD)", "F1 of characters (KorQuAD)")
+    assert scores.labels(["string"])[1] == "F1 of words (SQuAD)"
+    assert "each question" in scores.labels(["string", "cjk"])[0]

@@ -229,7 +229,7 @@ def test_training_learns_and_leaves_a_model_that_answers(files, tmp_path, kind):
     from mundap.reader.export import export_reader
     from mundap.reader.runtime import Reader
     from mundap.records import Hit, Passage
-    from mundap.text.judge import judge
+    from mundap.text.scores import judge
     from mundap.training.reader import train
     from tests.encoder.test_export import make_checkpoint
 

@@ -208,7 +208,7 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
 
 
 def _tell_answers(facts: dict[str, Any]) -> None:
-    from mundap.text.judge import labels
+    from mundap.text.scores import labels
 
     for note in facts["notes"]:
         shared.note(shared.clean(note))

@@ -137,7 +137,7 @@ MATCH = click.option(
 
 RIGHT = click.option(
     "--right",
-    type=Registry("mundap.text.judge", "Right"),
+    type=Registry("mundap.text.scores", "Right"),
     default="exact",
     show_default=True,
     help="What counts as right where confidence is concerned. exact: exact match. close: an answer with more or less "

@@ -19,8 +19,8 @@ from mundap.index.analyzer import Analyzer
 from mundap.index.manifest import LexicalEntry, Manifest, Settings
 from mundap.index.model import open_encoder
 from mundap.index.segment import SourceState, place_facts, source_facts
-from mundap.records import Block, Document, Passage, Skipped, Skipping
-from mundap.text.sections import passage_titles, section_of
+from mundap.records import Document, Passage, Skipped, Skipping
+from mundap.text.sections import passage_blocks, passage_titles, section_of
 
 CHECKPOINT_SECONDS = 15.0
 CHECKPOINT_PASSAGES = 50_000
@@ -276,7 +276,7 @@ def _cut(
     """The rows of a document, named, titled and described as an index in a folder does it."""
     end_before = 0
     titles = passage_titles(document, spans)
-    blocks = _blocks(document, spans)
+    blocks = passage_blocks(document, spans)
     for position, (start, end) in enumerate(spans):
         mine = blocks[position]
         name = document.id
@@ -299,20 +299,6 @@ def _cut(
         )
         yield Row(passage, position, document.whole, document.text[end_before:start], "", batch)
         end_before = max(end, end_before)
-
-
-def _blocks(document: Document, spans: Sequence[tuple[int, int]]) -> list[tuple[Block, ...]]:
-    """The blocks of each passage; spans and blocks are both in order."""
-    found = []
-    first = 0
-    for start, end in spans:
-        while first < len(document.blocks) and document.blocks[first].end <= start:
-            first += 1
-        last = first
-        while last < len(document.blocks) and document.blocks[last].start < end:
-            last += 1
-        found.append(document.blocks[first:last])
-    return found
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:

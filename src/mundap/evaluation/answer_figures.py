@@ -12,7 +12,7 @@ from mundap.errors import UsageError
 from mundap.evaluation import calibration
 from mundap.records import Answer, Question, Skipped
 from mundap.text.answers import Mode
-from mundap.text.judge import Right, is_right
+from mundap.text.scores import Right, is_right
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
 Rule = Callable[[Question], Mode]
@@ -35,7 +35,7 @@ class AnswersTask:
         fusing: Options of hybrid search: `fusion`, `weight`, `scale`, as `Index.search` has them.
         match: How answers are looked for; None: what each question suggests.
         removed: Whether to ask again without the documents that have the answer.
-        right: What counts as right in the figures on confidence, see `mundap.text.judge`.
+        right: What counts as right in the figures on confidence, see `mundap.text.scores`.
         ranking: How spans of different passages are compared; None: the reader's own way.
         retrieval_weight: How much the retrieval score counts in that; None: as the reader has it.
         early: Whether reading may end early, as it does in `mundap ask`.

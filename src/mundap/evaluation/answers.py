@@ -13,8 +13,8 @@ from mundap.errors import MundapError
 from mundap.evaluation.answer_figures import AnswerFigures, AnswerOutcome, AnswersTask, Counted, Rule
 from mundap.evaluation.reading import PassageReading
 from mundap.records import Question
-from mundap.text.judge import judge
 from mundap.text.questions import plain
+from mundap.text.scores import judge
 
 __all__ = ["AnswerFigures", "AnswerOutcome", "AnswersTask", "Counted", "measure"]
 

@@ -17,8 +17,8 @@ from mundap.reader.confidence import FEATURES
 from mundap.reader.runtime import Reader, Scored
 from mundap.records import Answer, Context, Hit, Passage, Question
 from mundap.text.answers import Mode, has_answer
-from mundap.text.judge import judge
 from mundap.text.questions import plain
+from mundap.text.scores import judge
 
 _BATCH = 32  # questions read at a time
 

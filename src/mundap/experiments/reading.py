@@ -12,7 +12,7 @@ from mundap.reader.inputs import Windows
 from mundap.reader.runtime import Scored
 from mundap.records import Context, Question
 from mundap.text.answers import Mode
-from mundap.text.judge import judge
+from mundap.text.scores import judge
 from mundap.training.processes import Processes
 from mundap.training.reader import scored
 

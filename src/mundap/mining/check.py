@@ -143,26 +143,30 @@ def _misshapen_passages(key: str, contexts: Any) -> Iterator[str]:
 
 
 def _doubts(one: Example, match: Mode) -> Iterator[str]:
-    answers = one.question.answers
     if match == "regex":
-        for pattern in broken_patterns(answers):
-            yield f"an answer is no regular expression: {pattern[:80]!r}"
-    elif any(map(looks_like_pattern, answers)):
+        for pattern in broken_patterns(one.question.answers):
+            yield f"an answer is not a regular expression: {pattern[:80]!r}"
+    elif any(map(looks_like_pattern, one.question.answers)):
         yield "an answer looks like a regular expression: match answers as such"
-    if not one.hard and not one.negatives:
-        yield "no negatives"
-    # Whether they repeat one is not asked: it takes minutes for a large file, and ids are not compared, as files
-    # made of several corpora use one id for different passages.
-    rule = NegativeRule(one.question, one.positives, match, duplicate=None)
+    yield from _doubtful_passages(one, match)
+
+
+def _doubtful_passages(one: Example, match: Mode) -> Iterator[str]:
     negatives = one.hard + one.negatives
+    if not negatives:
+        yield "no negatives"
+    # Near-duplicates are not looked for: that takes minutes in a large file. Ids are not compared: files made of
+    # several corpora use one id for different passages.
+    rule = NegativeRule(one.question, one.positives, match, duplicate=None)
     if any(rule.is_positive("", context.text) for context in negatives):
         yield "a positive is among the negatives"
-    if answers:
-        if not rule.has_answer(one.positives[0].text):
-            yield "the first positive does not contain an answer"
-        holding = sum(rule.has_answer(context.text) for context in negatives)
-        if holding:
-            yield f"negatives contain an answer ({holding} of them)"
+    if not one.question.answers:
+        return
+    if not rule.has_answer(one.positives[0].text):
+        yield "the first positive does not contain an answer"
+    holding = sum(rule.has_answer(context.text) for context in negatives)
+    if holding:
+        yield f"negatives contain an answer ({holding} of them)"
 
 
 def _kind(what: str) -> str:

@@ -27,13 +27,16 @@ def find_gold(index: Index, question: Question, mode: Mode = "string") -> list[P
     """
     found: dict[str, Passage] = {}
     for position, gold in enumerate(question.gold):
-        start = question.start if position == 0 else None
+        start = None
+        if position == 0:  # the only one whose answer's place the file gives
+            start = question.start
         if gold.text.strip():
             near = _answering(_candidates(index, gold, start or 0), question, mode)
             candidates = _same(near, gold, question, start)
         else:
             candidates = _answering(_by_id(index, gold.id), question, mode)
-        found |= {passage.id: passage for passage in candidates if passage.id not in found}
+        for passage in candidates:
+            found.setdefault(passage.id, passage)
     return list(found.values())
 
 
@@ -46,34 +49,49 @@ def _answering(passages: Iterable[Passage], question: Question, mode: Mode) -> l
 def _by_id(index: Index, name: str) -> list[Passage]:
     """The passage with this id, or all passages of the document with it."""
     passage = index.passage(name)
-    return [passage] if passage else index.passages_of(name)
+    if passage is None:
+        return index.passages_of(name)
+    return [passage]
 
 
 def _same(passages: Iterable[Passage], gold: Context, question: Question, start: int | None) -> list[Passage]:
     """Those passages that are the same text as the gold passage, and have the answer in the same place."""
     whole = shingles(gold.text)
-    beside = None
-    if start is not None and 0 <= start < len(gold.text) and question.answers:
-        end = start + len(question.answers[0])
-        beside = shingles(gold.text[max(0, start - _BESIDE) : end + _BESIDE])
+    beside = _beside(gold, question, start)
     scored: list[tuple[float, int, Passage]] = []
     for passage in passages:
         parts = shingles(passage.text)
-        near = containment(beside, parts) if beside else 1.0
         shared = len(whole & parts)
-        if containment(whole, parts) >= _SAME and near >= _BESIDE_SAME and shared >= min(_FEWEST, len(whole)):
+        if containment(whole, parts) < _SAME or shared < min(_FEWEST, len(whole)):
+            continue
+        near = 1.0
+        if beside:
+            near = containment(beside, parts)
+        if near >= _BESIDE_SAME:
             scored.append((near, shared, passage))
     scored.sort(key=lambda one: one[:2], reverse=True)
     return [passage for _, _, passage in scored]
 
 
+def _beside(gold: Context, question: Question, start: int | None) -> frozenset[tuple[str, ...]] | None:
+    """The shingles of the answer and the text around it; None where its place is not known."""
+    if start is None or not 0 <= start < len(gold.text) or not question.answers:
+        return None
+    end = start + len(question.answers[0])
+    return shingles(gold.text[max(0, start - _BESIDE) : end + _BESIDE])
+
+
 def _candidates(index: Index, gold: Context, mark: int) -> list[Passage]:
-    first = max(0, min(mark - _EXCERPT // 2, len(gold.text) - _EXCERPT))
-    named = index.passage(gold.id) if gold.id else None
+    named = None
+    if gold.id:
+        named = index.passage(gold.id)
     if named and named.text == gold.text:
         return [named]
+    first = max(0, min(mark - _EXCERPT // 2, len(gold.text) - _EXCERPT))
     excerpt = f"{gold.title} {gold.text[first : first + _EXCERPT]}"
     if not excerpt.strip():
         excerpt = gold.text.strip()[:_EXCERPT]
     passages = [hit.passage for hit in index.search(excerpt, _CANDIDATES, "bm25")]
-    return [named, *passages] if named and all(one.id != named.id for one in passages) else passages
+    if named and all(passage.id != named.id for passage in passages):
+        passages.insert(0, named)
+    return passages

@@ -14,9 +14,9 @@ from mundap.errors import UsageError
 from mundap.index.index import MAX_QUESTION, Index
 from mundap.mining.gold import find_gold
 from mundap.mining.negatives import Counts, Miner
-from mundap.mining.positives import EvidenceRules, choose, search_text
+from mundap.mining.positives import EvidenceRules, search_text, select_evidence
 from mundap.mining.rule import DUPLICATE
-from mundap.records import Context, Example, Passage, Question, Skipped
+from mundap.records import Context, Example, Hit, Passage, Question, Skipped
 from mundap.text.answers import Mode, looks_like_pattern
 from mundap.text.scores import normalize
 
@@ -25,7 +25,7 @@ _MOST_POSITIVES = 10
 _NOT_IN_POOL = "no passage of the pool is the gold passage and has the answer in it"
 _NO_ANSWER = "neither an answer nor a gold passage"
 _REPEATED = "the same question and answers again"
-_EXCLUDED = "the question stands in an excluded file"
+_EXCLUDED = "the question is in an excluded file"
 _LONG = f"the question is longer than {MAX_QUESTION:,} characters"
 
 
@@ -161,10 +161,8 @@ def _usable(
             continue
         report.questions += 1
         report.patterns += any(map(looks_like_pattern, found.answers))
-        gold = "" if not found.gold else found.gold[0].id + found.gold[0].text
-        parts = "\0".join([found.text, *found.answers, gold])
-        key = hashlib.blake2b(parts.encode("utf-8", "replace"), digest_size=12).digest()
-        why = _REPEATED if key in seen else _unfit(found, excluded)
+        key = _key(found)
+        why = _why_unusable(found, key in seen, excluded)
         if why:
             report.dropped[why] += 1
             dropped(found, why)
@@ -173,8 +171,18 @@ def _usable(
         yield found
 
 
-def _unfit(question: Question, excluded: Collection[str]) -> str:
+def _key(question: Question) -> bytes:
+    """A hash that two questions with the same text, answers and gold passage share."""
+    parts = [question.text, *question.answers, ""]
+    if question.gold:
+        parts[-1] = question.gold[0].id + question.gold[0].text
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=12).digest()
+
+
+def _why_unusable(question: Question, repeated: bool, excluded: Collection[str]) -> str:
     """Why no example can be made of a question; empty if one can."""
+    if repeated:
+        return _REPEATED
     if len(question.text) > MAX_QUESTION:
         return _LONG
     if question.unanswerable:
@@ -201,17 +209,17 @@ def with_gold(questions: Iterable[Question | Skipped], qrels: Qrels, level: int 
 
 def _positives(index: Index, batch: list[Question], rules: Rules) -> Iterator[list[Passage] | str]:
     """The positives of each question, the best first, or why it has none."""
-    searched = [position for position, question in enumerate(batch) if not question.gold]
-    texts = [search_text(batch[position], rules.match, index.analyzer)[:MAX_QUESTION] for position in searched]
-    rankings = index.search_batch(texts, rules.evidence.depth, "bm25") if texts else []
-    ranked = dict(zip(searched, rankings, strict=True))
-
-    def one(position: int) -> list[Passage] | str:
-        question = batch[position]
+    rankings: Iterator[list[Hit]] = iter(())
+    texts = [search_text(one, rules.match, index.analyzer)[:MAX_QUESTION] for one in batch if not one.gold]
+    if texts:
+        rankings = iter(index.search_batch(texts, rules.evidence.depth, "bm25"))
+    for question in batch:
         if question.gold:
-            return find_gold(index, question, rules.match) or _NOT_IN_POOL
-        hits = ranked[position]
-        best = choose(question, (hit.passage for hit in hits), rules.match, rules.evidence, index.analyzer)
-        return best if isinstance(best, str) else [best]
-
-    return map(one, range(len(batch)))
+            yield find_gold(index, question, rules.match) or _NOT_IN_POOL
+            continue
+        ranked = [hit.passage for hit in next(rankings)]
+        best = select_evidence(question, ranked, rules.match, rules.evidence, index.analyzer)
+        if isinstance(best, str):
+            yield best
+        else:
+            yield [best]

@@ -1,6 +1,6 @@
 """Passages that do not answer a question: those a retriever takes for answers, and random ones."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,12 +59,15 @@ class Miner:
         """(hard, random) negatives of each question."""
         texts = [question.text for question in questions]
         hard: list[dict[str, Context]] = [{} for _ in questions]
-        kinds = (("bm25", self._counts.bm25), ("tfidf", self._counts.tfidf), ("dense", self._counts.dense))
-        for kind, count in kinds:
+        kinds = (
+            (self._counts.bm25, self._bm25),
+            (self._counts.tfidf, self._tfidf),
+            (self._counts.dense, self._dense),
+        )
+        for count, rank in kinds:
             if not count:
                 continue
-            rankings = self._tfidf(texts, count) if kind == "tfidf" else self._ranked(texts, kind, count)
-            for position, ranked in enumerate(rankings):
+            for position, ranked in enumerate(rank(texts, max(_DEPTH, 2 * count))):
                 taken = hard[position]
                 for one in self._wrong(questions[position], positives[position], ranked, count, taken):
                     taken[one.id] = one
@@ -91,17 +94,25 @@ class Miner:
                 found.append(Context.of(passage, round(score, 4)))
         return found
 
-    def _ranked(self, texts: list[str], kind: str, count: int) -> Iterable[Ranked]:
-        depth = max(_DEPTH, 2 * count)
-        found = self._index.search_batch(texts, depth, kind)  # type: ignore[arg-type]
-        return [((hit.passage, hit.score) for hit in hits) for hits in found]
+    def _bm25(self, texts: list[str], depth: int) -> Iterator[Ranked]:
+        for hits in self._index.search_batch(texts, depth, "bm25"):
+            yield ((hit.passage, hit.score) for hit in hits)
 
-    def _tfidf(self, texts: list[str], count: int) -> Iterator[Ranked]:
+    def _dense(self, texts: list[str], depth: int) -> Iterator[Ranked]:
+        for hits in self._index.search_batch(texts, depth, "dense"):
+            yield ((hit.passage, hit.score) for hit in hits)
+
+    def _tfidf(self, texts: list[str], depth: int) -> Iterator[Ranked]:
         matrix, names = self._sparse
         for text in texts:
-            numbers, scores = matrix.search(text, max(_DEPTH, 2 * count))
-            found = ((self._index.passage(names[n]), score) for n, score in zip(numbers, scores.tolist(), strict=True))
-            yield ((passage, score) for passage, score in found if passage is not None)
+            numbers, scores = matrix.search(text, depth)
+            yield self._passages([names[number] for number in numbers], scores.tolist())
+
+    def _passages(self, names: Sequence[str], scores: Sequence[float]) -> Ranked:
+        for name, score in zip(names, scores, strict=True):
+            passage = self._index.passage(name)
+            if passage is not None:
+                yield passage, score
 
     @cached_property
     def _sparse(self) -> tuple[SparseLexical, list[str]]:

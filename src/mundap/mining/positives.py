@@ -45,34 +45,36 @@ def search_text(question: Question, mode: Mode, analyzer: Analyzer) -> str:
     answers = question.answers
     if mode == "regex":  # its letters are words to look for, its syntax is not
         answers = tuple(_PATTERN_SYNTAX.sub(" ", answer) for answer in answers)
-    terms = [term for answer in answers for term in analyzer.question_terms(answer)]
-    # Some sets list dozens of aliases, which would drown the question.
-    few = answers if len(set(terms)) <= _MOST_ANSWER_TERMS else answers[:2]
-    return " ".join([question.text, *few])
+    terms: set[str] = set()
+    for answer in answers:
+        terms.update(analyzer.question_terms(answer))
+    if len(terms) > _MOST_ANSWER_TERMS:  # some sets list dozens of aliases, which would drown the question
+        answers = answers[:2]
+    return " ".join([question.text, *answers])
 
 
-def choose(
+def select_evidence(
     question: Question, ranked: Iterable[Passage], mode: Mode, rules: EvidenceRules, analyzer: Analyzer
 ) -> Passage | str:
     """The best evidence among passages ranked by BM25, or why there is none."""
     found = [passage for passage in ranked if has_answer(passage.text, question.answers, mode)]
     if not found:
         return f"no passage with the answer in the top {rules.depth}"
-    fitting = [passage for passage in found if rules.shortest <= len(passage.text) <= rules.longest]
-    if not fitting:
+    found = [passage for passage in found if rules.shortest <= len(passage.text) <= rules.longest]
+    if not found:
         return "every passage with the answer is too short or too long"
-    terms = {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in fitting}
+    terms = {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in found}
     if rules.names:
-        wanted, kind = _must_share(question, fitting, mode, analyzer)
+        wanted, kind = _must_share(question, found, mode, analyzer)
         if wanted:
-            fitting = [passage for passage in fitting if wanted & terms[passage.id]]
-        if not fitting:
+            found = [passage for passage in found if wanted & terms[passage.id]]
+        if not found:
             return f"no passage with the answer shares a {kind} with the question"
     if rules.by == "bm25":
-        return fitting[0]
+        return found[0]
     asked = set(analyzer.question_terms(question.text))
     # `max` keeps the first of equals: the one BM25 likes best.
-    return max(fitting, key=lambda passage: len(asked & terms[passage.id]))
+    return max(found, key=lambda passage: len(asked & terms[passage.id]))
 
 
 def _must_share(
@@ -109,13 +111,19 @@ def _names(question: str, passages: Sequence[Passage]) -> list[str]:
     names = [word for word in words[1:] if word[0].isupper()]
     if names and len(names) < max(2, len(words) - 1):  # a question with a capital on every word tells nothing
         return names
-    wanted = {word.lower() for word in words if len(word) > 1}
-    capital: Counter[str] = Counter()
-    small: Counter[str] = Counter()
+    return _mostly_capitalised({word.lower() for word in words if len(word) > 1}, passages)
+
+
+def _mostly_capitalised(words: set[str], passages: Sequence[Passage]) -> list[str]:
+    """Those of the words that the passages write with a capital more often than not, inside a sentence."""
+    capitals: Counter[str] = Counter()  # with a capital, minus without
     for passage in passages:
         inside = _SENTENCE_START.sub(" ", passage.text)
         for word in _WORD.findall(inside):
-            if word.lower() in wanted:
-                counts = capital if word[0].isupper() else small
-                counts[word.lower()] += 1
-    return [word for word in capital if capital[word] > small[word]]
+            if word.lower() not in words:
+                continue
+            if word[0].isupper():
+                capitals[word.lower()] += 1
+            else:
+                capitals[word.lower()] -= 1
+    return [word for word, surplus in capitals.items() if surplus > 0]

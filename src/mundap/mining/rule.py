@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from mundap.records import Context, Question
-from mundap.text.answers import Mode, has_answer, have_answer
+from mundap.text.answers import Mode, has_answer
 from mundap.text.overlap import containment, shingles
 
 DUPLICATE = 0.7
@@ -13,13 +13,14 @@ Shingles = frozenset[tuple[str, ...]]
 
 
 class NegativeRule:
-    """What is no negative: a positive, what repeats one, and what has an answer in it.
+    """Tells negatives from positives, near-duplicates of positives, and passages that contain an answer.
 
     Args:
         question: With its answers.
         positives: The passages known to answer it.
-        match: How answers are looked for.
-        duplicate: From which share of its text on a passage repeats a positive; None: nothing does.
+        match: How answers are matched.
+        duplicate: A passage that shares this part of its text with a positive is a duplicate; None: do not look for
+            duplicates.
         ids: Further ids of positives, such as those of their documents.
     """
 
@@ -51,13 +52,6 @@ class NegativeRule:
         if self.is_positive(name, text) or self.has_answer(text):
             return False
         return not self._repeats(text, parts)
-
-    def are_negatives(self, texts: Sequence[str]) -> list[bool]:
-        """For each of many passages that have no id, whether it is a negative."""
-        found = []
-        for text, answered in zip(texts, have_answer(texts, self._answers, self._match), strict=True):
-            found.append(not (answered or self.is_positive("", text) or self._repeats(text, None)))
-        return found
 
     def is_positive(self, name: str, text: str) -> bool:
         """Whether it is one of the positives, by id or by text."""

@@ -7,7 +7,7 @@
 import logging
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -50,40 +50,52 @@ def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool
     if mode == "string":
         return _has_string(text, answers)
     if mode == "regex":
-        normal = unicodedata.normalize("NFD", text)
-        return any(_found(pattern, normal) for pattern in map(_regex, answers) if pattern)
-    normal = unicodedata.normalize("NFKC", text).casefold()
+        normal = _decomposed(text)
+        return any(_matches(pattern, pattern.search, normal) for pattern in map(_regex, answers) if pattern)
+    normal = _casefolded(text)
     return any(pattern.search(normal) for pattern in map(_cjk, answers) if pattern)
-
-
-def have_answer(texts: Iterable[str], answers: Sequence[str], mode: Mode = "string") -> list[bool]:
-    """For each of many passages, whether any of the answers is in it: `has_answer`."""
-    return [has_answer(text, answers, mode) for text in texts]
 
 
 def find_answers(text: str, answers: Iterable[str], mode: Mode = "string") -> list[tuple[int, int]]:
     """Where the answers stand in a text: first character and the one behind the last, each place once, in order."""
     if mode == "string":
-        places = _find_strings(text, answers)
+        return sorted(_find_strings(text, answers))
+    if mode == "regex":
+        normal, where = _with_places(text, _decomposed)
+        patterns = map(_regex, answers)
     else:
-        normal, where = _with_places(text, mode == "cjk")
-        make = _regex if mode == "regex" else _cjk
-        found = (pattern.finditer(normal, timeout=_PATIENCE) for pattern in map(make, answers) if pattern)
-        spans = {match.span() for matches in found for match in _patiently(matches)}
-        places = {(where[start][0], where[end - 1][1]) for start, end in spans if start < end}
+        normal, where = _with_places(text, _casefolded)
+        patterns = map(_cjk, answers)
+    places = set()
+    for pattern in patterns:
+        if pattern is None:
+            continue
+        for match in _patiently(pattern.finditer(normal, timeout=_PATIENCE)):
+            start, end = match.span()
+            if start < end:
+                places.add((where[start][0], where[end - 1][1]))
     return sorted(places)
 
 
-def _with_places(text: str, folded: bool) -> tuple[str, list[tuple[int, int]]]:
-    """A text as patterns (or, folded, as the cjk mode) see it, and for each character the place it comes from.
+def _decomposed(text: str) -> str:
+    """A text as the patterns of the regex mode see it."""
+    return unicodedata.normalize("NFD", text)
+
+
+def _casefolded(text: str) -> str:
+    """A text as the patterns of the cjk mode see it."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _with_places(text: str, normalized: Callable[[str], str]) -> tuple[str, list[tuple[int, int]]]:
+    """A text as patterns see it, and for each character of that the place it comes from.
 
     Whole characters as people see them are changed at a time: a syllable of Hangul may be three code points.
     """
     parts: list[str] = []
     places: list[tuple[int, int]] = []
     for match in _CLUSTER.finditer(text):
-        part = match.group()
-        part = unicodedata.normalize("NFKC", part).casefold() if folded else unicodedata.normalize("NFD", part)
+        part = normalized(match.group())
         parts.append(part)
         places += [match.span()] * len(part)
     return "".join(parts), places
@@ -94,7 +106,9 @@ def _find_strings(text: str, answers: Iterable[str]) -> set[tuple[int, int]]:
     words = [unicodedata.normalize("NFD", match.group()).lower() for match in matches]
     places = set()
     for part, _ in map(_answer_tokens, answers):
-        for start in range(len(words) - len(part) + 1) if part else ():
+        if not part:
+            continue
+        for start in range(len(words) - len(part) + 1):
             if words[start] == part[0] and tuple(words[start : start + len(part)]) == part:
                 places.add((matches[start].start(), matches[start + len(part) - 1].end()))
     return places
@@ -114,8 +128,8 @@ def broken_patterns(answers: Iterable[str]) -> list[str]:
 
 def matches_pattern(prediction: str, answers: Iterable[str]) -> bool:
     """Whether a predicted answer begins with what one of the answers, regular expressions, describes."""
-    normal = unicodedata.normalize("NFD", prediction)
-    return any(_found(pattern, normal, at_start=True) for pattern in map(_regex, answers) if pattern)
+    normal = _decomposed(prediction)
+    return any(_matches(pattern, pattern.match, normal) for pattern in map(_regex, answers) if pattern)
 
 
 def looks_like_pattern(answer: str) -> bool:
@@ -156,15 +170,15 @@ def _contains(words: Sequence[str], part: tuple[str, ...]) -> bool:
         return False
 
 
-def _found(pattern: "regex.Pattern[str]", text: str, at_start: bool = False) -> bool:
+def _matches(pattern: "regex.Pattern[str]", look: "Callable[..., regex.Match[str] | None]", text: str) -> bool:
+    """Whether `look`, the pattern's `search` or `match`, finds it in time. A pattern that did not, never does again."""
     if pattern.pattern in _given_up:
         return False
     try:
-        look = pattern.match if at_start else pattern.search
         return look(text, timeout=_PATIENCE) is not None
     except TimeoutError:
         _given_up.add(pattern.pattern)
-        _log.warning("answer %r takes too long to look for: from here on it counts as not found", pattern.pattern)
+        _log.warning("answer %r takes too long to search for: from now on it counts as not found", pattern.pattern)
         return False
 
 

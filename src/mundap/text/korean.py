@@ -1,5 +1,6 @@
 """Korean by its morphemes (Kiwi, the extra `ko`): what of a word carries meaning, and where its particle begins."""
 
+import itertools
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,14 +62,17 @@ def content_words(texts: Sequence[str]) -> Iterator[tuple[list[str], str]]:
 
     Verbs and adjectives are given by their stems, compound nouns whole and in their parts: 서울특별시 is also 서울.
     """
-    cleaned = [_DECORATION.sub("", text) for text in texts]
-    chunks = [text[start : start + _CHUNK] for text in cleaned for start in range(0, max(len(text), 1), _CHUNK)]
+    chunks: list[str] = []
+    counts = []  # of the chunks of each text
+    for text in texts:
+        pieces = _chunks(_DECORATION.sub("", text))
+        chunks += pieces
+        counts.append(len(pieces))
     analysed = _tokens(chunks)
-    for text in cleaned:
+    for count in counts:
         words: list[str] = []
         rest: list[str] = []
-        for _ in range(0, max(len(text), 1), _CHUNK):
-            chunk, tokens = next(analysed)
+        for chunk, tokens in itertools.islice(analysed, count):
             tokens = [token for token in tokens if _HANGUL.search(token.form)]
             end = 0
             for token in tokens:
@@ -78,6 +82,11 @@ def content_words(texts: Sequence[str]) -> Iterator[tuple[list[str], str]]:
             rest.append(chunk[end:])
             words += _compounds(tokens)
         yield words, " ".join(rest)
+
+
+def _chunks(text: str) -> list[str]:
+    """A text in pieces that are not too long for Kiwi; one piece, if it is empty."""
+    return [text[start : start + _CHUNK] for start in range(0, max(len(text), 1), _CHUNK)]
 
 
 def _tokens(chunks: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
@@ -100,13 +109,13 @@ def _compounds(tokens: Sequence[Any]) -> Iterator[str]:
     together: list[str] = []
     end = -1
     for token in tokens:
-        noun = token.tag in _NOUNS
-        if noun and token.start == end:
-            together.append(token.form)
-        else:
+        is_noun = token.tag in _NOUNS
+        if not is_noun or token.start != end:
             if len(together) > 1:
                 yield "".join(together)
-            together = [token.form] if noun else []
+            together = []
+        if is_noun:
+            together.append(token.form)
         end = token.start + token.len
     if len(together) > 1:
         yield "".join(together)

@@ -46,9 +46,11 @@ def _by_script(text: str) -> str:
     if len(_HANGUL.findall(text)) > _SCRIPT * letters:
         return "ko"
     kana, han = len(_KANA.findall(text)), len(_HAN.findall(text))
-    if kana + han > _SCRIPT * letters:
-        return "ja" if 10 * kana > han else "zh"
-    return ""
+    if kana + han <= _SCRIPT * letters:
+        return ""
+    if 10 * kana > han:
+        return "ja"
+    return "zh"
 
 
 def passage_languages(stated: str, passages: Sequence[str]) -> list[str]:
@@ -71,7 +73,9 @@ def passage_languages(stated: str, passages: Sequence[str]) -> list[str]:
     found = []
     for passage in passages:
         code, probability = language(passage)
-        found.append(code if probability >= _SURE else whole)
+        if probability < _SURE:
+            code = whole
+        found.append(code)
     return found
 
 

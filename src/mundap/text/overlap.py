@@ -1,11 +1,10 @@
 """How much two texts have in common: the same passage cut or edited differently is still the same passage."""
 
+import itertools
 import re
 
 from mundap.text.answers import tokens
 from mundap.text.scripts import has_hangul, has_unspaced
-
-SHINGLE = 3
 
 _WORD = re.compile(r"[^\W_]+")
 _STEM = 5  # letters by which a word is recognised whatever its ending
@@ -19,18 +18,22 @@ _COMMON = frozenset(
 )
 
 
-def shingles(text: str, size: int = SHINGLE) -> frozenset[tuple[str, ...]]:
+def shingles(text: str, size: int = 3) -> frozenset[tuple[str, ...]]:
     """Every run of `size` tokens in a text; of a shorter text, all of it."""
     words = tokens(text)
+    if not words:
+        return frozenset()
     if len(words) < size:
-        return frozenset([tuple(words)] if words else [])
+        return frozenset([tuple(words)])
     return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
 
 
 def containment(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]) -> float:
     """The share of the smaller set that is in the other: 1 if one text is a part of the other."""
     smaller = min(len(left), len(right))
-    return len(left & right) / smaller if smaller else 0.0
+    if not smaller:
+        return 0.0
+    return len(left & right) / smaller
 
 
 def question_words_in(question: str, text: str) -> float:
@@ -40,17 +43,29 @@ def question_words_in(question: str, text: str) -> float:
     letters take their place.
     """
     if has_hangul(question) or has_unspaced(question):
-        text = text.lower()
-        pairs = {word[n : n + 2] for word in _WORD.findall(question.lower()) for n in range(len(word) - 1)}
-        return sum(pair in text for pair in pairs) / len(pairs) if pairs else 1.0
+        return _pairs_in(question, text)
     beginnings = " " + " ".join(_WORD.findall(text.lower()))
     found = total = 0.0
-    for number, match in enumerate(_WORD.finditer(question)):
-        word = match.group()
+    for number, word in enumerate(_WORD.findall(question)):
         if word.lower() in _COMMON:
             continue
-        is_name = word[0].isdigit() or (number > 0 and word[0].isupper())
-        weight = _NAME if is_name else 1.0
+        weight = 1.0
+        if word[0].isdigit() or (number > 0 and word[0].isupper()):
+            weight = _NAME
         total += weight
-        found += weight * (f" {word.lower()[:_STEM]}" in beginnings)
-    return found / total if total else 1.0
+        if f" {word.lower()[:_STEM]}" in beginnings:
+            found += weight
+    if not total:
+        return 1.0
+    return found / total
+
+
+def _pairs_in(question: str, text: str) -> float:
+    """The share of the pairs of letters within the question's words that the text has; 1 if there are none."""
+    pairs: set[str] = set()
+    for word in _WORD.findall(question.lower()):
+        pairs.update(first + second for first, second in itertools.pairwise(word))
+    if not pairs:
+        return 1.0
+    text = text.lower()
+    return sum(pair in text for pair in pairs) / len(pairs)

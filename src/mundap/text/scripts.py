@@ -1,8 +1,6 @@
 """Which characters belong to which script. One place for the ranges."""
 
 import re
-from collections.abc import Callable
-from functools import cache
 
 HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7a3\ud7b0-\ud7ff"
 """Korean: words are separated by spaces, but particles stick to them."""
@@ -19,22 +17,18 @@ LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff"
 """Latin letters, with those of other European languages and of Vietnamese."""
 
 _LATIN_LETTER = re.compile(f"[{LATIN}]")
-
-
-@cache
-def finder(characters: str, at_least: int = 1) -> Callable[[str], re.Match[str] | None]:
-    """A function that finds the first run of `at_least` of these characters in a text."""
-    return re.compile(f"[{characters}]{{{at_least}}}").search
+_HANGUL_LETTER = re.compile(f"[{HANGUL}]")
+_UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 
 
 def has_hangul(text: str) -> bool:
     """Whether any Korean letter is in the text."""
-    return not text.isascii() and finder(HANGUL)(text) is not None
+    return not text.isascii() and _HANGUL_LETTER.search(text) is not None
 
 
 def has_unspaced(text: str) -> bool:
     """Whether any character of a script without word spaces is in the text."""
-    return not text.isascii() and finder(UNSPACED)(text) is not None
+    return not text.isascii() and _UNSPACED_LETTER.search(text) is not None
 
 
 def is_foreign(text: str, scripts: str) -> bool:

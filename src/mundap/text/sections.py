@@ -36,16 +36,21 @@ def section_of(blocks: Sequence[Block]) -> str:
 
 def passage_title(title: str, section: str) -> str:
     """Title and section path in one line, short enough for a model: of a long path the middle is left out."""
-    headings = section.split(SEPARATOR) if section else []
-    if headings and _same(headings[0], title):  # the first heading of most files is their title
+    if not section:
+        return title
+    headings = section.split(SEPARATOR)
+    if _same(headings[0], title):  # the first heading of most files is their title
         headings = headings[1:]
-    while headings and len(title) + sum(len(SEPARATOR) + len(one) for one in headings) > _LONGEST_TITLE:
-        if len(headings) == 1:
-            if len(title) + len(headings[0]) > 2 * _LONGEST_TITLE:
-                return title
-            break
+    while len(headings) > 1 and _length(title, headings) > _LONGEST_TITLE:
         headings = headings[1:]
+    # The last heading says most: it stays unless it is very long.
+    if len(headings) == 1 and len(title) + len(headings[0]) > 2 * _LONGEST_TITLE:
+        return title
     return SEPARATOR.join(part for part in (title, *headings) if part)
+
+
+def _length(title: str, headings: Sequence[str]) -> int:
+    return len(title) + sum(len(SEPARATOR) + len(heading) for heading in headings)
 
 
 def _same(heading: str, title: str) -> bool:
@@ -57,9 +62,12 @@ def _same(heading: str, title: str) -> bool:
 
 def passage_titles(document: Document, spans: Sequence[tuple[int, int]]) -> list[str]:
     """The title of each passage of a document, whose spans are in order."""
-    if not document.blocks:
-        return [document.title] * len(spans)
-    titles = []
+    return [passage_title(document.title, section_of(blocks)) for blocks in passage_blocks(document, spans)]
+
+
+def passage_blocks(document: Document, spans: Sequence[tuple[int, int]]) -> list[tuple[Block, ...]]:
+    """The blocks of each passage of a document; spans and blocks are both in order."""
+    found = []
     first = 0
     for start, end in spans:
         while first < len(document.blocks) and document.blocks[first].end <= start:
@@ -67,5 +75,5 @@ def passage_titles(document: Document, spans: Sequence[tuple[int, int]]) -> list
         last = first
         while last < len(document.blocks) and document.blocks[last].start < end:
             last += 1
-        titles.append(passage_title(document.title, section_of(document.blocks[first:last])))
-    return titles
+        found.append(document.blocks[first:last])
+    return found

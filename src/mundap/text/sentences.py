@@ -28,7 +28,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 def _trimmed(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """The span without white space at its ends; nothing, if there is nothing else in it."""
-    piece = text[start:end]
-    left = len(piece) - len(piece.lstrip())
-    right = len(piece.rstrip())
-    return [(start + left, start + right)] if right > left else []
+    piece = text[start:end].strip()
+    if not piece:
+        return []
+    first = text.index(piece, start)
+    return [(first, first + len(piece))]

@@ -62,9 +62,14 @@ def trim_answer(text: str, start: int, end: int, language: str = "ko") -> tuple[
         return start, end
     trimmed = _without_loose_end(text, start, end)
     if trimmed > start and _HANGUL.match(text[trimmed - 1]):
-        trimmed = _by_morphemes(text, start, trimmed) if korean.installed() else _by_table(text, start, trimmed)
+        if korean.installed():
+            trimmed = _by_morphemes(text, start, trimmed)
+        else:
+            trimmed = _by_table(text, start, trimmed)
         trimmed = _without_loose_end(text, start, trimmed)
-    return (start, trimmed) if trimmed > start else (start, end)
+    if trimmed <= start:
+        return start, end
+    return start, trimmed
 
 
 def _quoted(text: str, start: int, end: int) -> bool:
@@ -95,25 +100,34 @@ def _without_loose_end(text: str, start: int, end: int) -> int:
 
 def _by_morphemes(text: str, start: int, end: int) -> int:
     """The end by Kiwi's morphemes."""
+    tokens = _morphemes(text, start, end)
+    while tokens:
+        cut = _last_particle(tokens)
+        if cut is None:
+            return end
+        left, right, _ = tokens[cut]
+        # The answer may end inside a morpheme: then Kiwi and the reader disagree, and the reader has seen more.
+        inside = right > end or (cut > 0 and tokens[cut - 1][1] > left)
+        if left <= start or inside:
+            return end
+        end = left
+        del tokens[cut:]
+    return end
+
+
+def _morphemes(text: str, start: int, end: int) -> list[tuple[int, int, str]]:
+    """Start, end and tag of the morphemes in a span, analysed with the text around it."""
     first = max(0, start - _BEFORE)
     shown, places = _composed(text[first : end + _AFTER])
-    tokens = []
+    found = []
     for token in korean.kiwi().tokenize(shown):
         if token.start >= len(places):  # an ending that is heard and not written
             continue
         left = first + places[token.start][0]
         right = first + places[max(token.start, token.start + token.len - 1)][1]
         if right > start and left < end:
-            tokens.append((left, right, token.tag))
-    while tokens:
-        cut = _last_particle(tokens)
-        left, right, _ = tokens[cut] if cut is not None else (0, 0, "")
-        # The answer may end inside a morpheme: then Kiwi and the reader disagree, and the reader has seen more.
-        if cut is None or left <= start or right > end or (cut and tokens[cut - 1][1] > left):
-            return end
-        end = left
-        del tokens[cut:]
-    return end
+            found.append((left, right, token.tag))
+    return found
 
 
 def _last_particle(tokens: list[tuple[int, int, str]]) -> int | None:

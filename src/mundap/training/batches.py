@@ -197,8 +197,7 @@ def excluded_mask(
     if recipe.mask_false_negatives:
         for row, example in enumerate(examples):
             rule = NegativeRule(example.question, example.positives, matches[row], duplicate=None)
-            undecided = np.flatnonzero(~result[row]).tolist()
-            negatives = rule.are_negatives([columns[column].text for column in undecided])
-            result[row, undecided] = np.logical_not(negatives)
+            for column in np.flatnonzero(~result[row]):
+                result[row, column] = not rule.is_negative("", columns[column].text)
     result[rows, targets] = False
     return result

@@ -17,7 +17,7 @@ from mundap.reader.checkpoints import open_reader, write_reader
 from mundap.reader.inputs import Window, Windows
 from mundap.reader.network import ReaderNetwork
 from mundap.reader.runtime import Scored
-from mundap.text.judge import judge
+from mundap.text.scores import judge
 from mundap.training import loop, losses
 from mundap.training.learner import DevFigures, StepCallback, StepResult, TrainingResult
 from mundap.training.processes import Processes

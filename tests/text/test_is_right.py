@@ -2,8 +2,8 @@
 
 import pytest
 
-from mundap.text.judge import is_right
 from mundap.text.language import group
+from mundap.text.scores import is_right
 
 
 @pytest.mark.parametrize(
