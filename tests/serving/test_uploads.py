@@ -131,6 +131,36 @@ def test_what_cannot_be_used_is_said_and_changes_nothing(server, folder):
     assert server.get("/v1/indexes").json()["indexes"][0]["documents"] == 3
 
 
+def test_large_bodies_at_once_take_little_memory(folder, start):
+    """Each would take four times its size, if all were taken apart at once."""
+    server = start({"main": folder / "i"}, writable=True, limits={"rate": 0, "at_once": 0, "seconds": 600.0})
+    (inner,) = children(server.process.pid)
+    before = most_memory(inner)
+    body = b'{"documents": [{"id": "a", "text": "' + b"a river " * (3 << 20) + b'"}, {"id": 5}]}'
+    statuses = []
+
+    def send():
+        with httpx2.Client(timeout=600) as client:
+            answer = client.post(
+                f"{server.address}/v1/documents", content=body, headers={"content-type": "application/json"}
+            )
+            statuses.append(answer.status_code)
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [422] * 8
+    assert most_memory(inner) - before < 200 << 20
+    assert server.stop() == 0
+
+
+def most_memory(process):
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+
+
 def test_a_writer_that_dies_is_said_and_another_one_takes_its_place(server):
     """It may have died after its commit: nobody is told that nothing was changed."""
     put(server, ("first.txt", b"the river"))

@@ -8,6 +8,7 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _IN_ZIP64 = 0xFFFFFFFF
 _END = (1 << 16) + 200  # a comment, and the records before it
 _RECORDS = ((b"PK\x05\x06", "<L", 12), (b"PK\x06\x06", "<Q", 40))  # of ZIP and of ZIP64: where the size stands
+_WRITTEN_AT_ONCE = 1 << 20
+_TAKING_APART = ThreadPoolExecutor(1, "uploads")  # JSON takes four times its size in memory: one after the other
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
 router = APIRouter(prefix="/v1", tags=["changes"])
@@ -138,7 +141,9 @@ async def _received(request: Request, folder: Path) -> list[tuple[str, str, str]
     """The documents of a request, as files; (path, id, source) of each."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        return await asyncio.to_thread(_from_json, await request.body(), folder)
+        path = folder / "body"
+        await _store(request, path)
+        return await asyncio.get_running_loop().run_in_executor(_TAKING_APART, _from_json, path, folder)
     if kind != "multipart/form-data":
         raise HTTPException(415, "send files as multipart/form-data, or documents as application/json")
     async with request.form(max_files=_MOST_FILES, max_fields=0) as form:
@@ -148,9 +153,21 @@ async def _received(request: Request, folder: Path) -> list[tuple[str, str, str]
         return await asyncio.to_thread(_from_files, given, folder)
 
 
-def _from_json(body: bytes, folder: Path) -> list[tuple[str, str, str]]:
+async def _store(request: Request, path: Path) -> None:
+    """Write the body of a request to a file as it comes."""
+    with path.open("wb") as file:
+        waiting = bytearray()
+        async for part in request.stream():
+            waiting += part
+            if len(waiting) >= _WRITTEN_AT_ONCE:
+                await asyncio.to_thread(file.write, bytes(waiting))
+                waiting.clear()
+        await asyncio.to_thread(file.write, bytes(waiting))
+
+
+def _from_json(body: Path, folder: Path) -> list[tuple[str, str, str]]:
     try:
-        given = schema.DocumentsBody.model_validate_json(body)
+        given = schema.DocumentsBody.model_validate_json(body.read_bytes())
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
     files = []
