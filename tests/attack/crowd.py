@@ -30,7 +30,7 @@ settings = Settings({"main": Path(index)}, port=0, writable=True, reader=reader,
 serve(settings, lambda address: print(address, flush=True))
 """
 _PATIENT = {"rate": 0, "seconds": 600.0, "write_seconds": 3600.0}
-_MOST_GROWTH = 400 << 20  # bytes of the server's own process
+_MOST_GROWTH = 300 << 20  # bytes of the server's own process
 _SECONDS = 600.0  # a busy machine is no failure
 
 
@@ -166,13 +166,16 @@ def _slow_uploads(work: Path, chance: random.Random, effort: Effort) -> Totals:
 
 
 def _large_uploads(work: Path, chance: random.Random, effort: Effort) -> Totals:
-    """Many large bodies at the same time, as files and as JSON: the server itself stays small."""
+    """Many large bodies at the same time, as files and as JSON: the server itself stays small.
+
+    None is a document in the end, which is seen when all is there: it is not the writer that is looked at.
+    """
     totals = Totals()
     size = (4 if effort.short else 23) << 20
-    text = ("the river of music has a king " * (size // 30)).encode()
-    edge = b'--edge\r\nContent-Disposition: form-data; name="files"; filename="large.txt"\r\n\r\n'
+    text = b"a river " * (size // 8)
+    edge = b'--edge\r\nContent-Disposition: form-data; name="files"; filename="large.png"\r\n\r\n'
     form = edge + text + b"\r\n--edge--\r\n"
-    documents = b'{"documents": [{"id": "large", "text": "' + text + b'"}]}'
+    documents = b'{"documents": [{"id": "large", "text": "' + text + b'"}, {"id": 5}]}'
     with _Server(work) as server:
         before = server.most_memory()
         bodies = [(form, "multipart/form-data; boundary=edge"), (documents, "application/json")]
@@ -182,9 +185,9 @@ def _large_uploads(work: Path, chance: random.Random, effort: Effort) -> Totals:
         ]
         answers = _at_once(works)
         for status, said in answers:
-            good = status in (200, 429, 503) or (status == 0 and said is None)
+            good = status in (200, 422, 429, 503) or (status == 0 and said is None)
             totals.judge("survived" if good else "stuck", f"a large upload: {status} {str(said)[:200]}")
-        if all(status != 200 for status, _ in answers):
+        if not {200, 422} & {status for status, _ in answers}:
             totals.judge("stuck", f"no large upload was taken: {[status for status, _ in answers]}")
         grown = server.most_memory() - before
         totals.judge("survived" if grown < _MOST_GROWTH else "stuck", f"the server grew by {grown >> 20} MB")

@@ -58,14 +58,14 @@ def _folder(
         opened.judge("stuck", f"{out.name} cannot be used before any damage: {before}")
         return opened, verified
     names = sorted(path.relative_to(base) for path in base.rglob("*") if path.is_file() and not _ignored(path))
-    tried = [(name, kind) for name in names for kind in _KINDS]
+    tried = []
+    for name in names:
+        data = (base / name).read_bytes()
+        all_kinds = [(name, kind, _damaged(kind, data, base, name, names, chance)) for kind in _KINDS]
+        tried += [one for one in all_kinds if one[2] != data]
     if effort.short:
         tried = chance.sample(tried, len(tried) // 4)
-    for name, kind in effort.some(tried):
-        data = (base / name).read_bytes()
-        damaged = _damaged(kind, data, base, name, names, chance)
-        if damaged == data:
-            continue
+    for name, kind, damaged in effort.some(tried):
         copied(base, folder)
         if damaged is None:
             (folder / name).unlink()

@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from mundap.serving.server import serve
 from mundap.serving.settings import Limits, Settings
-settings = Settings({"main": Path(sys.argv[1])}, port=0, writable=True, reader="", limits=Limits(rate=0))
+settings = Settings({"main": Path(sys.argv[1])}, port=0, writable=True, reader="", limits=Limits(rate=0, seconds=900.0, write_seconds=3600.0))
 serve(settings, lambda address: print(address, flush=True))
 """
 _PIECES = [b"GET / HTTP/1.1\r\n", b"POST /v1/search HTTP/1.1\r\n", b"Host: localhost\r\n", b"Host: \xff\r\n", b"Content-Length: 5\r\n",
@@ -86,7 +86,7 @@ def _started(out: Path, killer: Path | None = None) -> tuple[Any, int]:
 
 
 def _asked(port: int, method: str, path: str, body: Any = None) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=900)  # a busy machine is no failure
     data = json.dumps(body) if body is not None else None
     connection.request(method, path, data, {"content-type": "application/json"})
     answer = connection.getresponse()
