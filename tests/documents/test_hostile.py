@@ -10,6 +10,7 @@ import pytest
 from mundap.documents import SourceFile, read
 from mundap.documents.readers import Limits, Readers
 from mundap.records import Document, Skipped
+from tests.documents.test_parsers import word
 
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 OFFICE = "http://schemas.openxmlformats.org"
@@ -103,6 +104,16 @@ def test_a_header_without_end_costs_little(tmp_path, name):
     (document,) = found(tmp_path, "a.eml", data)
     assert time.process_time() - began < 5
     assert "the river" in document.text
+
+
+def test_a_cell_that_spans_very_many_columns_takes_little_memory(tmp_path):
+    cell = '<w:tc><w:tcPr><w:gridSpan w:val="2000000000"/></w:tcPr><w:p><w:r><w:t>wide</w:t></w:r></w:p></w:tc>'
+    path = tmp_path / "wide.docx"
+    path.write_bytes(word(f"<w:tbl><w:tr>{cell}{cell}</w:tr></w:tbl>"))
+    with Readers(limits=Limits(memory=700 << 20, memory_factor=0)) as readers:
+        (document,) = readers.read(SourceFile(path, path.name, path.name))
+    assert isinstance(document, Document), document
+    assert document.text == "wide"
 
 
 def test_merge_keys_of_front_matter_are_not_unfolded(tmp_path):
