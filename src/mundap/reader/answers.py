@@ -84,21 +84,26 @@ def rank(
         return []
     logits = np.array([_selection(read[number], spans[number], config) for number in kept])
     chosen = softmax(logits)
-    better = _standing_out(retrieval)[kept]
-    known = len(retrieval) >= AMONG
+    standing_out = _standing_out(retrieval)[kept]
+    words = words or [0.0] * len(texts)
     listed = []
     for place, number in enumerate(kept):
+        prior = math.log(chosen[place] + 1e-30) + config.retrieval_weight * standing_out[place]
+        known = math.nan
+        if len(retrieval) >= AMONG:
+            known = float(standing_out[place])
         for start, end, span, margin in spans[number]:
-            score = math.log(chosen[place] + 1e-30) + math.log(span + 1e-30)
-            score += config.retrieval_weight * better[place]
-            standing_out = float(better[place]) if known else math.nan
-            features = (float(logits[place]), margin, 0.0, words[number] if words else 0.0, standing_out)
+            score = prior + math.log(span + 1e-30)
+            features = (float(logits[place]), margin, 0.0, words[number], known)
             listed.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
     if config.ranking == "selection":
         listed.sort(key=lambda one: (-one.features[0], one.passage, -one.span))
+        found = _merged(texts, listed, add_up=False)
     else:
         listed.sort(key=lambda one: -one.score)
-    found = _with_shares(_merged(texts, listed, add_up=config.ranking == "product"))
+        found = _merged(texts, listed, add_up=True)
+        found.sort(key=lambda one: -one.score)
+    found = _with_shares(found)
     return [_without_particle(texts[one.passage], one) for one in found[:_TRIMMED]] + found[_TRIMMED:]
 
 
@@ -171,14 +176,18 @@ def _clean(text: str, start: int, end: int) -> tuple[int, int]:
     must be less" is "three connections". Table bars, list marks and commas at the edges go, as do a bracket or a
     quotation mark without its partner.
     """
-    for stop in _SENTENCE_END.finditer(text, start, end):
-        if stop.end() < end:
-            end = stop.start()
-            break
+    stop = _SENTENCE_END.search(text, start, end)
+    if stop and stop.end() < end:
+        end = stop.start()
     if left := _LEADING.match(text, start, end):
         start = left.end()
     while end > start and (text[end - 1].isspace() or text[end - 1] in _TRAILING):
         end -= 1
+    return _without_lone_bracket(text, start, end)
+
+
+def _without_lone_bracket(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span without a bracket or quotation mark at its edge whose partner is not in it."""
     for opening, closing in _PAIRS:
         inside = text[start:end]
         if inside.startswith(opening) and closing not in inside[1:]:
@@ -197,7 +206,10 @@ def _joined(left: str, right: str) -> bool:
 
 def selection(text: str, windows: Sequence[Scored], config: ReaderConfig) -> float:
     """The selection score of a passage: that of its best window."""
-    return _selection(windows, _spans(text, windows, config) if config.selection == "null" else (), config)
+    spans: Sequence[tuple[int, int, float, float]] = ()
+    if config.selection == "null":
+        spans = _spans(text, windows, config)
+    return _selection(windows, spans, config)
 
 
 def _selection(
@@ -223,10 +235,11 @@ def _merged(texts: Sequence[str], listed: Sequence[Candidate], add_up: bool) -> 
             found[key], saying[key] = one, {one.passage}
         elif one.passage not in saying[key]:
             saying[key].add(one.passage)
-            score = float(np.logaddexp(first.score, one.score)) if add_up else first.score
+            score = first.score
+            if add_up:
+                score = float(np.logaddexp(score, one.score))
             found[key] = replace(first, score=score, support=len(saying[key]))
-    merged = list(found.values())
-    return sorted(merged, key=lambda one: -one.score) if add_up else merged
+    return list(found.values())
 
 
 def _key(text: str) -> str:

@@ -197,7 +197,7 @@ def excluded_mask(
     if recipe.mask_false_negatives:
         for row, example in enumerate(examples):
             rule = NegativeRule(example.question, example.positives, matches[row], duplicate=None)
-            for column in np.flatnonzero(~result[row]):
+            for column in np.flatnonzero(~result[row]).tolist():
                 result[row, column] = not rule.is_negative("", columns[column].text)
     result[rows, targets] = False
     return result
