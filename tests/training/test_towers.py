@@ -85,14 +85,14 @@ def test_every_option_of_a_trainer_gets_through_torchrun():
 
 
 def test_an_attention_that_keeps_its_own_number_is_told_it():
-    from mundap.training.towers import set_dropout
+    from mundap.training.towers import _set_dropout
 
     attention = torch.nn.Module()
     attention.query = torch.nn.Linear(2, 2)
     attention.attention_dropout = 0.1
-    set_dropout(attention, 0.3, -1)
+    _set_dropout(attention, 0.3, -1)
     assert attention.attention_dropout == 0.3
-    set_dropout(attention, -1, 0.0)
+    _set_dropout(attention, -1, 0.0)
     assert attention.attention_dropout == 0.0
-    set_dropout(attention, -1, -1)
+    _set_dropout(attention, -1, -1)
     assert attention.attention_dropout == 0.0

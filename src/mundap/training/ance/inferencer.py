@@ -103,7 +103,9 @@ class Inferencer:
             stop: Set to leave early.
             current: The model already has these weights.
         """
-        self._loaded = step if current else None
+        self._loaded = None
+        if current:
+            self._loaded = step
         corpus = ShardedCorpus(self._recipe)
         folder = self._exchange.round(step)
         folder.mkdir(parents=True, exist_ok=True)
@@ -157,8 +159,9 @@ class Inferencer:
     ) -> bool:
         """Encode every shard that is neither done nor claimed; whether all are done now."""
         jobs: list[tuple[str, Shard | None]] = [(corpus.name(shard), shard) for shard in corpus.shards]
-        jobs += [(_QUESTIONS, None)]
-        jobs += [(_POSITIVES, None)] if self._recipe.sampling == "margin" else []
+        jobs.append((_QUESTIONS, None))
+        if self._recipe.sampling == "margin":
+            jobs.append((_POSITIVES, None))
         missing = 0
         for number, job in enumerate(jobs):
             if (folder / f"{job[0]}.npy").exists():
@@ -208,13 +211,17 @@ class Inferencer:
                 ids = self._tokens.questions([example.question.text for example in block])
                 parts.append(self._vectors(self._model.question, ids, "question"))
             else:
-                right = [example.positives[0] for example in block]
-                pairs = [(one.title, text) for one in right for text in self._tokens.chunks(one.text)]
+                pairs = []
+                for example in block:
+                    positive = example.positives[0]
+                    pairs += [(positive.title, text) for text in self._tokens.chunks(positive.text)]
                 parts.append(self._vectors(self._model.passage, self._tokens.passages(pairs), "passage"))
         return np.concatenate(parts)
 
     def _examples(self) -> Iterator[Example]:
-        return (one[number] for one in self._sets for number in range(len(one)))
+        for one in self._sets:
+            for number in range(len(one)):
+                yield one[number]
 
     def _vectors(self, tower: Tower, ids: list[list[int]], side: Side) -> np.ndarray:
         """Vectors whose inner product ranks passages as the model's similarity does."""
