@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mundap.evaluation import metrics
+from mundap.evaluation.metrics import first_rank, ranking_metrics
 from mundap.records import Context, Question, Result
 from mundap.text.answers import Mode, has_answer
 from mundap.text.questions import plain
@@ -62,20 +62,46 @@ class System:
     disagreements: int = 0
     strangers: int = 0
 
+    @property
+    def judged(self) -> bool:
+        """Whether the outcomes come from relevance judgements, not from answers."""
+        return bool(self.outcomes and self.outcomes[0].values)
+
+    @property
+    def scale(self) -> float:
+        """What figures are shown times: accuracy in percent, metrics from 0 to 1."""
+        if self.judged:
+            return 1.0
+        return 100.0
+
+    def figures(self, cuts: Sequence[int]) -> dict[str, np.ndarray]:
+        """What systems are compared by: by name, top-k accuracy or a metric for each question, from 0 to 1."""
+        if self.judged:
+            names = [name for name in self.outcomes[0].values if not name.startswith("precision")]
+            return {name: self.values(name) for name in names}
+        return {f"top-{k}": self.hits(k) for k in cuts}
+
+    def figure_means(self, cuts: Sequence[int]) -> dict[str, float]:
+        """The means of these over the questions, times `scale`."""
+        if not self.outcomes:
+            return dict.fromkeys(self.figures(cuts), 0.0)
+        return {name: self.scale * float(column.mean()) for name, column in self.figures(cuts).items()}
+
     def hits(self, k: int) -> np.ndarray:
         """For each question whether it is answered within the top k."""
         return np.array([0 < outcome.rank <= k for outcome in self.outcomes], bool)
 
     def accuracy(self, cuts: Iterable[int]) -> dict[str, float]:
         """Percent of questions answered within the top k."""
-        ranks = np.array([outcome.rank or np.inf for outcome in self.outcomes])
-        return {str(k): percent(ranks <= k) for k in cuts}
+        return {str(k): _percent(self.hits(k)) for k in cuts}
 
     def gold_accuracy(self, cuts: Iterable[int]) -> dict[str, float]:
         """Percent of the questions with a known gold passage that have it within the top k."""
         known = [outcome.gold for outcome in self.outcomes if outcome.gold is not None]
+        if not known:
+            return {}
         ranks = np.array([rank or np.inf for rank in known])
-        return {str(k): percent(ranks <= k) for k in cuts} if known else {}
+        return {str(k): _percent(ranks <= k) for k in cuts}
 
     def values(self, name: str) -> np.ndarray:
         """One metric for each question."""
@@ -83,13 +109,16 @@ class System:
 
     def means(self) -> dict[str, float]:
         """The mean of each metric over the questions."""
-        names = self.outcomes[0].values if self.outcomes else {}
-        return {name: round(float(self.values(name).mean()), 6) for name in names}
+        if not self.outcomes:
+            return {}
+        return {name: round(float(self.values(name).mean()), 6) for name in self.outcomes[0].values}
 
 
-def percent(right: np.ndarray) -> float:
+def _percent(right: np.ndarray) -> float:
     """A share in percent, to two places."""
-    return round(100 * float(np.mean(right)), 2) if len(right) else 0.0
+    if not len(right):
+        return 0.0
+    return round(100 * float(np.mean(right)), 2)
 
 
 def by_answers(
@@ -114,6 +143,8 @@ def by_answers(
     """
     system = System(name, [])
     outcomes: dict[int, QuestionOutcome] = {}
+    if gold is None:
+        gold = [()] * len(questions)
     for position, result in aligned(questions, results):
         if position is None:
             system.strangers += 1
@@ -121,27 +152,28 @@ def by_answers(
         question = questions[position]
         contexts = tuple(_judged(context, question, match, lookup, system) for context in result.contexts)
         watch(Result(question, contexts))
-        outcomes[position] = _outcome(question, contexts, gold[position] if gold else ())
+        outcomes[position] = _outcome(question, contexts, gold[position])
     system.missing = len(questions) - len(outcomes)
     for position, question in enumerate(questions):
         outcome = outcomes.get(position)
         if outcome is None:
-            outcome = _outcome(question, (), gold[position] if gold else ())
+            outcome = _outcome(question, (), gold[position])
         system.outcomes.append(outcome)
     return system
 
 
 def _outcome(question: Question, contexts: Sequence[Context], gold: Sequence[str]) -> QuestionOutcome:
     """What came of a question whose passages are judged by the answers in them."""
-    rank, found = 0, None
+    rank, found, top, gold_rank = 0, None, None, None
+    if contexts:
+        top = contexts[0]
     for place, context in enumerate(contexts, 1):
         if context.has_answer:
             rank, found = place, context
             break
-    gold_rank = None
     if gold:
-        gold_rank = metrics.first([context.id for context in contexts], set(gold))
-    return QuestionOutcome(question, rank, gold_rank, found, contexts[0] if contexts else None)
+        gold_rank = first_rank([context.id for context in contexts], set(gold))
+    return QuestionOutcome(question, rank, gold_rank, found, top)
 
 
 def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | None, system: System) -> Context:
@@ -233,16 +265,15 @@ class _Judge:
 
     def outcome(self, result: Result) -> QuestionOutcome:
         key = result.question.id
-        judged = self.qrels[key]
+        qrels = self.qrels[key]
         ranked = [context.id for context in result.contexts]
-        relevant = {document for document, grade in judged.items() if grade >= self.level}
-        rank = metrics.first(ranked, relevant)
+        rank = first_rank(ranked, {document for document, grade in qrels.items() if grade >= self.level})
         found = top = None
         if rank:
             found = self._with_text(result.contexts[rank - 1])
         if result.contexts:
             top = self._with_text(result.contexts[0])
-        values = _values(ranked, judged, relevant, self.cuts)
+        values = ranking_metrics(ranked, qrels, self.level, self.cuts)
         return QuestionOutcome(self.questions.get(key, result.question), rank, None, found, top, values)
 
     def _with_text(self, context: Context) -> Context:
@@ -254,20 +285,9 @@ class _Judge:
         return replace(context, text=known.text, title=known.title)
 
 
-def _values(ranked: list[str], judged: Mapping[str, int], relevant: set[str], cuts: Sequence[int]) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for k in cuts:
-        values[f"ndcg@{k}"] = metrics.ndcg(ranked, judged, k)
-        values[f"mrr@{k}"] = metrics.reciprocal_rank(ranked, relevant, k)
-        values[f"recall@{k}"] = metrics.recall(ranked, relevant, k)
-        values[f"precision@{k}"] = metrics.precision(ranked, relevant, k)
-    values["map"] = metrics.average_precision(ranked, relevant)
-    return values
-
-
 def summary(system: System, cuts: Sequence[int]) -> dict[str, Any]:
     """The figures of a system as they stand in `--json` output."""
-    if system.outcomes and system.outcomes[0].values:
+    if system.judged:
         return {"questions": len(system.outcomes), **system.means(), "missing": system.missing}
     found: dict[str, Any] = {"questions": len(system.outcomes), "accuracy": system.accuracy(cuts)}
     known = sum(outcome.gold is not None for outcome in system.outcomes)
