@@ -1,7 +1,7 @@
 """Rankings of held-back questions: by BM25, by a dual encoder in training, by both together, and reranked."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -39,8 +39,10 @@ class TrainedEncoder:
     """
 
     def __init__(self, folder: Path, recipe: AnceRecipe) -> None:
-        kind: Any = "two" if has_two_towers(folder) else "shared"
-        self.dual, tokenizer = towers.build(replace(recipe, base_model=str(folder), towers=kind, freeze_tower=""))
+        recipe = replace(recipe, base_model=str(folder), towers="shared", freeze_tower="")
+        if has_two_towers(folder):
+            recipe = replace(recipe, towers="two")
+        self.dual, tokenizer = towers.build(recipe)
         self._processes = Processes()
         self.dual.to(self._processes.device).eval()
         self.tokens = Tokens(tokenizer, recipe)
@@ -81,7 +83,9 @@ class Model(TrainedEncoder):
             rows += [ids[row].tolist() for row in living.tolist()]
             owners.append(numbers)
         self.numbers, self._begins = np.unique(np.concatenate(owners), return_index=True)
-        self.vectors = self._encoded("passage", rows) if vectors is None else vectors
+        if vectors is None:
+            vectors = self._encoded("passage", rows)
+        self.vectors = vectors
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -159,9 +163,11 @@ class Ranking:
     def of_bm25(self, depth: int = DEPTH) -> np.ndarray:
         """BM25's ranks."""
         if depth == DEPTH:
-            return self._ranks([[self._text(name) for name, _ in row] for row in self.bm25])
-        found = self._index.search_batch(self.texts, depth, "bm25")
-        return self._ranks([[hit.passage.text for hit in hits] for hits in found])
+            return self.of_ids([_names(row) for row in self.bm25])
+        texts = []
+        for hits in self._index.search_batch(self.texts, depth, "bm25"):
+            texts.append([hit.passage.text for hit in hits])
+        return self._ranks(texts)
 
     def of_model(self, model: Model, depth: int = DEPTH) -> np.ndarray:
         """A model's ranks over the whole corpus."""
@@ -169,17 +175,20 @@ class Ranking:
 
     def of_numbers(self, model: Model, numbers: np.ndarray) -> np.ndarray:
         """The ranks that come of passage numbers, a row for each question."""
-        return self._ranks([[model.corpus.context(number).text for number in row] for row in numbers.tolist()])
+        texts = []
+        for row in numbers.tolist():
+            texts.append([model.corpus.context(number).text for number in row])
+        return self._ranks(texts)
 
     def reranked(self, model: Model) -> np.ndarray:
         """The ranks when the model orders BM25's best hundred."""
         asked = model.questions(self.texts)
         orders = []
         for number, row in enumerate(self.bm25):
-            scores = model.similarities(asked[number], [name for name, _ in row])
+            scores = model.similarities(asked[number], _names(row))
             order = np.argsort(-scores, kind="stable").tolist()
-            orders.append([self._text(row[place][0]) for place in order])
-        return self._ranks(orders)
+            orders.append([row[place][0] for place in order])
+        return self.of_ids(orders)
 
     def hybrid(self, model: Model) -> list[list[str]]:
         """Ids by BM25 + lambda x sim over the union of both best hundred, as in the DPR paper."""
@@ -198,20 +207,29 @@ class Ranking:
 
     def of_ids(self, orders: Sequence[Sequence[str]]) -> np.ndarray:
         """The ranks that come of passage ids."""
-        return self._ranks([[self._text(name) for name in row] for row in orders])
+        texts = []
+        for row in orders:
+            texts.append([self._text(name) for name in row])
+        return self._ranks(texts)
 
     def contexts(self, orders: Sequence[Sequence[str]]) -> list[list[Context]]:
         """The passages with these ids."""
         found = []
         for row in orders:
-            passages = [passage for name in row if (passage := self._index.passage(name))]
-            found.append([Context.of(one) for one in passages])
+            contexts = []
+            for name in row:
+                passage = self._index.passage(name)
+                if passage is not None:
+                    contexts.append(Context.of(passage))
+            found.append(contexts)
         return found
 
     def _text(self, name: str) -> str:
         if name not in self._known:
             passage = self._index.passage(name)
-            self._known[name] = passage.text if passage else ""
+            self._known[name] = ""
+            if passage is not None:
+                self._known[name] = passage.text
         return self._known[name]
 
     def _ranks(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
@@ -225,6 +243,5 @@ class Ranking:
         return 0
 
 
-def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Top-k accuracy in percent, MRR@10 and nDCG@10."""
-    return {name: float(row.mean()) * (100 if name.startswith("top") else 1) for name, row in values.items()}
+def _names(row: Sequence[tuple[str, float]]) -> list[str]:
+    return [name for name, _ in row]
