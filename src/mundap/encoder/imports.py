@@ -265,14 +265,20 @@ def count_pieces(tokenizer: Any, texts: Iterable[str], batch: int = 2000) -> np.
     return counts
 
 
-def _linear_layers(graph: Any, named: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str]]:
-    """Each linear layer, named by the bias that is added to its product, with the name of its weight."""
-    weight_of = {}  # by the name of the product
+def _weights_of_products(graph: Any, named: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """The name of the weight of each product, by the name of the product."""
+    weights = {}
     for node in graph.node:
         if node.op_type == "MatMul":
             for name in node.input:
                 if name in named:
-                    weight_of[node.output[0]] = name
+                    weights[node.output[0]] = name
+    return weights
+
+
+def _linear_layers(graph: Any, named: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str]]:
+    """Each linear layer, named by the bias that is added to its product, with the name of its weight."""
+    weight_of = _weights_of_products(graph, named)
     for node in graph.node:
         if node.op_type != "Add":
             continue

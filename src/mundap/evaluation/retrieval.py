@@ -216,10 +216,9 @@ class _Job:
             if task.index:
                 lookup = self._lookup
             return [by_qrels(name, qrels, results, *options, lookup) for name, results in self._runs()]
-        strangers = sum(name not in asked for name in qrels)
-        self.doubt(strangers, "judged questions are not among the questions: they count as 0")
         by_document = self._judges_documents(qrels)
         wanted = [question for question in asked.values() if question.id in qrels]
+        self.doubt(len(qrels) - len(wanted), "judged questions are not among the questions: they count as 0")
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:

@@ -96,7 +96,7 @@ def write_int8(source: Path, path: Path, probes: Sequence[Mapping[str, np.ndarra
 def _prepare(model: Any, probes: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
     """Put in what makes rounding harmless, and say which nodes are to be rounded."""
     graph = model.graph
-    weights = {one.name: one for one in graph.initializer if one.data_type == _FLOAT and len(one.dims) == 2}
+    weights = _matrices(graph)
     layers = [node for node in graph.node if _is_layer(node, weights)]
     names = [node.name for node in layers]
     largest = _largest(model, {node.input[0] for node in layers}, probes)
@@ -113,6 +113,11 @@ def _prepare(model: Any, probes: Sequence[Mapping[str, np.ndarray]]) -> list[str
             parts.nodes.append(node)
     parts.write()
     return names
+
+
+def _matrices(graph: Any) -> dict[str, Any]:
+    """The weights of a graph that are matrices, by name."""
+    return {one.name: one for one in graph.initializer if one.data_type == _FLOAT and len(one.dims) == 2}
 
 
 def _used_once(graph: Any, weights: Mapping[str, Any]) -> set[str]:

@@ -78,24 +78,9 @@ def rank(
         config: The reader's.
         words: The share of the question's words that each text has, for confidence; unknown by default.
     """
-    spans = [_spans(text, windows, config) for text, windows in zip(texts, read, strict=True)]
-    kept = [number for number, row in enumerate(spans) if row]
-    if not kept:
+    listed = _candidates(texts, read, retrieval, config, words or [0.0] * len(texts))
+    if not listed:
         return []
-    logits = np.array([_selection(read[number], spans[number], config) for number in kept])
-    chosen = softmax(logits)
-    standing_out = _standing_out(retrieval)[kept]
-    words = words or [0.0] * len(texts)
-    listed = []
-    for place, number in enumerate(kept):
-        prior = math.log(chosen[place] + 1e-30) + config.retrieval_weight * standing_out[place]
-        known = math.nan
-        if len(retrieval) >= AMONG:
-            known = float(standing_out[place])
-        for start, end, span, margin in spans[number]:
-            score = prior + math.log(span + 1e-30)
-            features = (float(logits[place]), margin, 0.0, words[number], known)
-            listed.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
     if config.ranking == "selection":
         listed.sort(key=lambda one: (-one.features[0], one.passage, -one.span))
         found = _merged(texts, listed, add_up=False)
@@ -105,6 +90,34 @@ def rank(
         found.sort(key=lambda one: -one.score)
     found = _with_shares(found)
     return [_without_particle(texts[one.passage], one) for one in found[:_TRIMMED]] + found[_TRIMMED:]
+
+
+def _candidates(
+    texts: Sequence[str],
+    read: Sequence[Sequence[Scored]],
+    retrieval: Sequence[float],
+    config: ReaderConfig,
+    words: Sequence[float],
+) -> list[Candidate]:
+    """The spans of all passages, in no order; their share among all answers is not known yet."""
+    spans = [_spans(text, windows, config) for text, windows in zip(texts, read, strict=True)]
+    kept = [number for number, row in enumerate(spans) if row]
+    if not kept:
+        return []
+    logits = np.array([_selection(read[number], spans[number], config) for number in kept])
+    chosen = softmax(logits)
+    standing_out = _standing_out(retrieval)[kept]
+    found = []
+    for place, number in enumerate(kept):
+        prior = math.log(chosen[place] + 1e-30) + config.retrieval_weight * standing_out[place]
+        known = math.nan
+        if len(retrieval) >= AMONG:
+            known = float(standing_out[place])
+        for start, end, span, margin in spans[number]:
+            score = prior + math.log(span + 1e-30)
+            features = (float(logits[place]), margin, 0.0, words[number], known)
+            found.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
+    return found
 
 
 def _without_particle(text: str, one: Candidate) -> Candidate:

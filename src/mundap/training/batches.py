@@ -64,13 +64,7 @@ class RetrieverBatches(BatchLoader[Batch]):
         negatives = [self._all_negatives(example, epoch, row, places) for row, example in enumerate(examples)]
         columns = _Columns(self._recipe.in_batch_negatives)
         targets = np.zeros(len(examples), np.int64)
-        share = len(examples) // self._world
-        own_rows, own_columns = range(0), range(0)
-        for rank in range(self._world):
-            rows = range(rank * share, (rank + 1) * share)
-            placed = self._place(columns, rows, examples, negatives, targets)
-            if rank == self._rank:
-                own_rows, own_columns = rows, placed
+        own_rows, own_columns = self._place_all(columns, examples, negatives, targets)
         cut = [self._tokens.chunks(passage.text) for passage in columns.passages]
         texts = []
         for number in own_columns:
@@ -85,6 +79,23 @@ class RetrieverBatches(BatchLoader[Batch]):
             epoch=epoch,
             examples=len(examples),
         )
+
+    def _place_all(
+        self,
+        columns: "_Columns",
+        examples: Sequence[Example],
+        negatives: Sequence[Sequence[Context]],
+        targets: np.ndarray,
+    ) -> tuple[range, range]:
+        """Give all passages their columns, process by process; gives the rows and columns of this process."""
+        share = len(examples) // self._world
+        own = range(0), range(0)
+        for rank in range(self._world):
+            rows = range(rank * share, (rank + 1) * share)
+            placed = self._place(columns, rows, examples, negatives, targets)
+            if rank == self._rank:
+                own = rows, placed
+        return own
 
     def _place(
         self,

@@ -188,7 +188,10 @@ class Inferencer:
             if not path.exists():
                 self._tell(InferencerProgress(step, f"encoding {name}", *place))
                 self._load(step)
-                vectors = self._shard(shard, corpus) if shard else self._asked(name)
+                if shard is None:
+                    vectors = self._asked(name)
+                else:
+                    vectors = self._shard(shard, corpus)
                 with disk_errors(folder), replacing(path) as file:
                     np.save(file, vectors)
         return True
