@@ -41,7 +41,7 @@ class Finding:
 
 
 def examine(index: str | Path | None = None) -> list[Finding]:
-    """Everything that can be looked at without being asked for anything else.
+    """Check the installation, the models, the machine and the index.
 
     Args:
         index: The index to look at; by default the one here, if there is one.

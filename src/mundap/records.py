@@ -349,7 +349,7 @@ class Skipped:
     Attributes:
         source: What.
         reason: Why.
-        expected: It is no document (a picture, a font, a binary), so nobody misses it: it is counted and that is all.
+        expected: It is not a document (a picture, a font, a binary), so it is only counted.
     """
 
     source: str
@@ -363,7 +363,7 @@ class Skipped:
 
 @dataclass(slots=True)
 class Skipping:
-    """A report of work that passes over what cannot be read.
+    """A report of work that skips what cannot be read.
 
     Attributes:
         skipped: What that was; of more than a thousand, the first thousand.

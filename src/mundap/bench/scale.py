@@ -29,11 +29,11 @@ SEGMENT = 61 * BLOCK  # about the largest segment that a writer merges
 _CODE_BYTES = 150  # a vector: short lists have room to spare
 _SPARE = 1.05
 
-Told = Callable[[str], None]
+Tell = Callable[[str], None]
 """Is told what is being done."""
 
 
-def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Told) -> Bank:
+def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -> Bank:
     """The bank of the folder; made and kept there if there is none.
 
     Args:
@@ -60,7 +60,7 @@ def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Told) -
     return bank
 
 
-def measure(folder: Path, bank: Bank, passages: int, seed: int = 0, tell: Told = lambda _: None) -> dict[str, Any]:
+def measure(folder: Path, bank: Bank, passages: int, seed: int = 0, tell: Tell = lambda _: None) -> dict[str, Any]:
     """Make that many vectors, build, search. Returns the figures, which are kept in the folder too.
 
     Raises:
@@ -117,7 +117,7 @@ def _need_room(place: Path, passages: int, dimension: int) -> None:
         )
 
 
-def _make_vectors(place: Path, bank: Bank, passages: int, seed: int, tell: Told) -> None:
+def _make_vectors(place: Path, bank: Bank, passages: int, seed: int, tell: Tell) -> None:
     """Write the vectors that are not there yet, segment by segment."""
     segments = -(-passages // SEGMENT)
     for number in range(segments):

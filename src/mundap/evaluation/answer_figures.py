@@ -1,4 +1,4 @@
-"""What is asked of an evaluation of answers, and what comes of it: the records."""
+"""The records of an evaluation of answers: the task, the outcome of each question, and the figures."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class AnswersTask:
         cuts: How many passages are read; the last is what the answers are taken from.
         mode: How to search.
         fusing: Options of hybrid search: `fusion`, `weight`, `scale`, as `Index.search` has them.
-        match: How answers are looked for; None: what each question suggests.
+        match: How answers are matched; None: what each question suggests.
         removed: Whether to ask again without the documents that have the answer.
         right: What counts as right in the figures on confidence, see `mundap.text.scores`.
         ranking: How spans of different passages are compared; None: the reader's own way.
@@ -91,8 +91,8 @@ class AnswerOutcome:
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
         oracle: By number of passages found, whether one of them has the answer, be they read or not.
-        without: The best answer when no document with the answer was to be had.
-        first: Of the question as it is and without those documents, the best answer of the first few passages.
+        without: The best answer when the documents with the answer are removed.
+        first: The best answers in the first few passages, with those documents and without them.
     """
 
     question: Question
@@ -111,13 +111,13 @@ class AnswerOutcome:
 
 @dataclass(slots=True)
 class AnswerFigures:
-    """What was found out.
+    """The figures of an evaluation of answers.
 
     Attributes:
         outcomes: Those of the questions that have an answer.
         unanswerable: Those of the questions that have none.
         right: What counts as right in the figures on confidence.
-        notes: What one should know before trusting the figures.
+        notes: What affects the figures, one line each.
         skipped: Rows that could not be read.
     """
 
@@ -139,8 +139,8 @@ class AnswerFigures:
             return next(iter(self.rules))
         return "auto"
 
-    def doubt(self, number: int, what: str) -> None:
-        """Note something that makes figures other than one may expect."""
+    def add_note(self, number: int, what: str) -> None:
+        """Add a note on something that affects the figures, if it occurred at all."""
         if number:
             self.notes.append(f"{number:,} {what}")
 
@@ -175,7 +175,7 @@ class AnswerFigures:
         return found
 
     def answered(self, row: AnswerOutcome) -> bool:
-        """Whether an answer was given: one that is sure enough, or of a prediction file any that is not empty."""
+        """Whether an answer was given: it reaches the threshold, or, in a prediction file, it is not empty."""
         if row.confidence is None:
             return bool(row.text.strip())
         return row.confidence >= row.threshold
@@ -185,7 +185,7 @@ class AnswerFigures:
         return is_right(row.text, row.question.answers, row.match, self.right)
 
     def _refused(self) -> dict[str, Any]:
-        """How questions without an answer fared, and the figures over all questions as SQuAD 2.0 defines them."""
+        """How often unanswerable questions were answered, and SQuAD 2.0's figures over all questions."""
         given = [self.answered(row) for row in self.unanswerable]
         exact_match, f1 = [], []
         for row in self.outcomes:  # a question that is refused counts as wrong
@@ -200,9 +200,9 @@ class AnswerFigures:
         }
 
     def _calibration(self, read: Sequence[AnswerOutcome]) -> dict[str, Any]:
-        """How far confidence is to be believed, over the questions for which something was read.
+        """How well confidence is calibrated, over the questions for which something was read.
 
-        The others have no confidence: as zeros, which are always right, they would make it look better than it is.
+        Questions for which nothing was read have no confidence. Counted as 0, they would make calibration look better.
         """
         sure, right = np.array([row.confidence for row in read]), np.array([float(self.is_right(row)) for row in read])
         share, threshold = calibration.coverage(sure, right)
@@ -227,9 +227,9 @@ class AnswerFigures:
         return found
 
     def _against_removed(self, again: Sequence[AnswerOutcome]) -> dict[str, Any]:
-        """The questions beside themselves, asked without the documents that have the answer.
+        """The same questions with and without the documents that have the answer.
 
-        Only those that were asked again: otherwise what sets the two sides apart is which questions they are.
+        Only those that were asked again: both sides must be the same questions.
         """
         sure, right = np.array([row.confidence for row in again]), [float(self.is_right(row)) for row in again]
         lost = np.array([row.without.confidence for row in again if row.without is not None])

@@ -1,4 +1,4 @@
-"""Systems side by side: how sure the difference is, which questions changed sides, and why that may be."""
+"""Compare systems: significance, the questions that only one of them answers, and the word overlap of those."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def _shown(question: Question, context: Context | None) -> dict[str, Any] | None
 
 
 def changed(first: System, second: System, k: int) -> list[ChangedQuestion]:
-    """The questions that changed sides between two systems, in the order of the questions."""
+    """The questions that one of two systems answers and the other does not, in the order of the questions."""
     pairs = zip(first.outcomes, second.outcomes, strict=True)
     cases = (_case((first.name, left), (second.name, right), k) for left, right in pairs)
     return [case for case in cases if case is not None]
@@ -80,7 +80,7 @@ def _case(first: tuple[str, QuestionOutcome], second: tuple[str, QuestionOutcome
     return ChangedQuestion(right.question, winner, right.rank, right.found, loser, wrong.rank, wrong.top)
 
 
-def alone(systems: Sequence[System], k: int) -> dict[str, list[ChangedQuestion]]:
+def answered_by_one(systems: Sequence[System], k: int) -> dict[str, list[ChangedQuestion]]:
     """For each system the questions that it, and no other, answers within the top k."""
     found: dict[str, list[ChangedQuestion]] = {system.name: [] for system in systems}
     for row in zip(*(system.outcomes for system in systems), strict=True):

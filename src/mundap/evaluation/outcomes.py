@@ -1,4 +1,4 @@
-"""What came of each question under one system: at which rank it was answered, and by what."""
+"""The outcome of each question under one system: the rank of the first passage that answers it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,17 +50,17 @@ class System:
         name: What it is called.
         outcomes: One a question.
         missing: Questions it has no result for; they count as wrong.
-        untold: Passages whose text is not known, so that they count as wrong.
+        without_text: Passages whose text is not known, so that they count as wrong.
         disagreements: Passages where a file's own has_answer differs from ours.
-        strangers: Results of questions that were not asked, or that had one before; they do not count.
+        unmatched: Results of questions that were not asked, or that had one before; they do not count.
     """
 
     name: str
     outcomes: list[QuestionOutcome]
     missing: int = 0
-    untold: int = 0
+    without_text: int = 0
     disagreements: int = 0
-    strangers: int = 0
+    unmatched: int = 0
 
     @property
     def judged(self) -> bool:
@@ -69,7 +69,7 @@ class System:
 
     @property
     def scale(self) -> float:
-        """What figures are shown times: accuracy in percent, metrics from 0 to 1."""
+        """The factor that figures are shown with: accuracy in percent, metrics from 0 to 1."""
         if self.judged:
             return 1.0
         return 100.0
@@ -136,10 +136,10 @@ def by_answers(
         name: Of the system.
         questions: All that were asked; those without a result count as wrong.
         results: In any order. They are matched by the question itself, or by its id.
-        match: How answers are looked for.
+        match: How answers are matched.
         lookup: Gives the text of passages that come without one.
         gold: Passages known to answer.
-        watch: Is given each result as it was judged, with `has_answer` set.
+        watch: Called with each judged result, `has_answer` set.
     """
     system = System(name, [])
     outcomes: dict[int, QuestionOutcome] = {}
@@ -147,7 +147,7 @@ def by_answers(
         gold = [()] * len(questions)
     for position, result in aligned(questions, results):
         if position is None:
-            system.strangers += 1
+            system.unmatched += 1
             continue
         question = questions[position]
         contexts = tuple(_judged(context, question, match, lookup, system) for context in result.contexts)
@@ -163,7 +163,7 @@ def by_answers(
 
 
 def _outcome(question: Question, contexts: Sequence[Context], gold: Sequence[str]) -> QuestionOutcome:
-    """What came of a question whose passages are judged by the answers in them."""
+    """The outcome of a question whose passages are judged by the answers in them."""
     rank, found, top, gold_rank = 0, None, None, None
     if contexts:
         top = contexts[0]
@@ -182,7 +182,7 @@ def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | 
         if known:
             context = replace(context, text=known.text, title=known.title)
     if not context.text:
-        system.untold += context.has_answer is None
+        system.without_text += context.has_answer is None
         return replace(context, has_answer=bool(context.has_answer))
     right = has_answer(context.text, question.answers, match)
     system.disagreements += context.has_answer is not None and context.has_answer != right
@@ -235,22 +235,22 @@ def by_qrels(
         level: From which grade on a document is relevant (nDCG uses the grades themselves).
         questions: For the questions' texts.
         lookup: For the passages' texts.
-        watch: Is given each judged result.
+        watch: Called with each judged result.
     """
     judge = _Judge(qrels, tuple(cuts), level, questions or {}, lookup)
     outcomes: dict[str, QuestionOutcome] = {}
-    strangers = 0
+    unmatched = 0
     for result in results:
         key = result.question.id
         if key not in qrels or key in outcomes:
-            strangers += 1
+            unmatched += 1
             continue
         watch(result)
         outcomes[key] = judge.outcome(result)
     missing = [key for key in qrels if key not in outcomes]
     for key in missing:
         outcomes[key] = judge.outcome(Result(Question(key, ""), ()))
-    return System(name, [outcomes[key] for key in qrels], len(missing), strangers=strangers)
+    return System(name, [outcomes[key] for key in qrels], len(missing), unmatched=unmatched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +294,8 @@ def summary(system: System, cuts: Sequence[int]) -> dict[str, Any]:
     if known:
         found["gold"] = {"questions": known, "accuracy": system.gold_accuracy(cuts)}
     found["missing"] = system.missing
-    if system.untold:
-        found["passages_without_text"] = system.untold
+    if system.without_text:
+        found["passages_without_text"] = system.without_text
     if system.disagreements:
         found["has_answer_disagreements"] = system.disagreements
     return found

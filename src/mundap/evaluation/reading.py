@@ -1,4 +1,4 @@
-"""Answers made here, to be evaluated: passages found, or given, are read as `ask` reads them."""
+"""Read passages, as `ask` does, to evaluate the answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class _Plan:
 
     Attributes:
         question: What is asked.
-        match: How its answers are looked for.
+        match: How its answers are matched.
         hits: What was found, best first.
         right: Which of those have the answer.
         reader: Which reader reads them.
         known: Whether the reader knows the script of the question; if not, nothing is read, as in `mundap ask`.
         deepest: How many are read.
-        others: Those found when no document with the answer is to be had; as many are read.
+        others: Those found when the documents with the answer are removed; as many are read.
     """
 
     question: Question
@@ -63,7 +63,7 @@ class PassageReading:
     Args:
         task: Where the passages come from, and which reader reads how many of them.
         found: Gets notes on what could not be read.
-        rule: How the answers of a question are looked for.
+        rule: How the answers of a question are matched.
     """
 
     def __init__(self, task: AnswersTask, found: AnswerFigures, rule: Rule) -> None:
@@ -82,8 +82,10 @@ class PassageReading:
         if self._task.run:
             self._given = self._contexts(self._task.run, {plain(question.text) for question in asked})
         outcomes = list(counted(self._outcomes(asked), "reading", len(asked)))
-        self._found.doubt(self._without, "questions have no passage to read: they count as wrong")
-        self._found.doubt(self._foreign, "questions are in a script that the reader does not know: they count as wrong")
+        self._found.add_note(self._without, "questions have no passage to read: they count as wrong")
+        self._found.add_note(
+            self._foreign, "questions are in a script that the reader does not know: they count as wrong"
+        )
         return outcomes
 
     def _outcomes(self, asked: Sequence[Question]) -> Iterator[AnswerOutcome]:
@@ -145,7 +147,7 @@ class PassageReading:
                 reason = f" {skipped.source}: {skipped.reason}."
             raise MundapError(f"{path}: none of the questions is in it.{reason} Give the run of these questions.")
         self._found.skipped += faults.skipped
-        self._found.doubt(lost, f"passages of {Path(path).name} have no text: they are left out")
+        self._found.add_note(lost, f"passages of {Path(path).name} have no text: they are left out")
         return found
 
     def _outcome(self, plan: _Plan, read: Mapping[int, list[Scored]]) -> AnswerOutcome:

@@ -1,4 +1,4 @@
-"""An HTML page about an evaluation: one file, no scripts, nothing loaded from anywhere."""
+"""The HTML report of an evaluation: one file, no scripts, no outside requests."""
 
 import html
 import re
@@ -9,7 +9,7 @@ from mundap.charts import COLOURS, line_chart
 from mundap.evaluation.compare import (
     ChangedQuestion,
     Differences,
-    alone,
+    answered_by_one,
     mean_overlap,
     word_overlap,
 )
@@ -109,7 +109,7 @@ def _lists(systems: Sequence[System], k: int) -> list[str]:
     if len(systems) < 2:
         return _missed(systems[0], k)
     parts = []
-    for name, cases in alone(systems, k).items():
+    for name, cases in answered_by_one(systems, k).items():
         words = ""
         share = mean_overlap(cases)
         if share is not None:
@@ -152,7 +152,7 @@ def _case_of(question: str, answers: Sequence[str], rows: Sequence[tuple[str, in
 
 
 def _marked(text: str, answers: Sequence[str]) -> str:
-    """The passage with the answers in it highlighted, as far as they stand there letter by letter."""
+    """The passage with literal matches of the answers highlighted."""
     wanted = [re.escape(answer.strip()) for answer in sorted(answers, key=len, reverse=True)[:_MARKED]]
     if not wanted:
         return _text(text)

@@ -1,4 +1,4 @@
-"""Measure retrieval: the one place of this room that can ask an index. All else here sees results alone."""
+"""Evaluate retrieval: search an index, or read runs, and judge the results."""
 
 import itertools
 from collections import Counter
@@ -26,7 +26,7 @@ from mundap.text.answers import Mode, broken_patterns, looks_like_pattern
 from mundap.text.scripts import is_foreign
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
-"""Lets items by and shows how many: (items, what is done, how many there are)."""
+"""Passes items on and shows progress: (items, what is done, how many there are)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RetrievalTask:
         runs: Files of results to judge instead of searching.
         candidates: A file of results whose passages are put in order instead of searching.
         cuts: The k.
-        match: How answers are looked for; None: what the questions suggest.
+        match: How answers are matched; None: what the questions suggest.
         gold: Whether to judge by gold passage too.
         limit: How many of the questions.
         seed: Which of them.
@@ -83,19 +83,19 @@ class RetrievalTask:
 
     @property
     def judged(self) -> bool:
-        """Whether relevance is judged; otherwise answers are looked for."""
+        """Whether results are judged by qrels, not by answers."""
         return bool(self.folder or self.qrels)
 
 
 @dataclass(slots=True)
 class RetrievalFigures:
-    """What was found out.
+    """The figures of an evaluation of retrieval.
 
     Attributes:
         systems: The first is what the others are compared with.
         cuts: The k.
-        match: How answers were looked for, if they were.
-        notes: What one should know before trusting the figures.
+        match: How answers were matched, if they were.
+        notes: What affects the figures, one line each.
         skipped: Rows that could not be read.
         unmapped: Questions whose gold passage is not in the index.
     """
@@ -110,7 +110,7 @@ class RetrievalFigures:
 
     @property
     def differences(self) -> Differences:
-        """How each system but the first differs from the first; computed once, for it takes seconds."""
+        """How each system but the first differs from the first. Computed once: it takes seconds."""
         if self._differences is None:
             self._differences = against_first(self.systems, self.cuts)
         return self._differences
@@ -148,10 +148,12 @@ def measure(task: RetrievalTask, counted: Counted = lambda items, what, total: i
     else:
         systems = job.by_answers()
     for system in systems:
-        job.doubt(system.missing, f"questions have no result in {system.name}: they count as wrong")
-        job.doubt(system.untold, f"passages of {system.name} have no text here and count as wrong: give the index too")
-        job.doubt(system.disagreements, f"passages of {system.name} are judged otherwise than its has_answer says")
-        job.doubt(system.strangers, f"results of {system.name} are of questions not asked, or come twice: left out")
+        job.add_note(system.missing, f"questions have no result in {system.name}: they count as wrong")
+        job.add_note(
+            system.without_text, f"passages of {system.name} have no text here and count as wrong: give the index too"
+        )
+        job.add_note(system.disagreements, f"passages of {system.name} are judged otherwise than its has_answer says")
+        job.add_note(system.unmatched, f"results of {system.name} are of questions not asked, or come twice: left out")
     job.found.systems = systems
     return job.found
 
@@ -166,8 +168,8 @@ class _Job:
         self.found = RetrievalFigures([], tuple(sorted(set(task.cuts or cuts))))
         self._given: list[list[str]] | None = None
 
-    def doubt(self, number: int, what: str) -> None:
-        """Note something that makes figures other than one may expect."""
+    def add_note(self, number: int, what: str) -> None:
+        """Add a note on something that affects the figures, if it occurred at all."""
         text = f"{number:,} {what}"
         if number and text not in self.found.notes:
             self.found.notes.append(text)
@@ -218,7 +220,7 @@ class _Job:
             return [by_qrels(name, qrels, results, *options, lookup) for name, results in self._runs()]
         by_document = self._judges_documents(qrels)
         wanted = [question for question in asked.values() if question.id in qrels]
-        self.doubt(len(qrels) - len(wanted), "judged questions are not among the questions: they count as 0")
+        self.add_note(len(qrels) - len(wanted), "judged questions are not among the questions: they count as 0")
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:
@@ -241,13 +243,13 @@ class _Job:
         return {name: grades for name, grades in qrels.items() if name in names}
 
     def _judges_documents(self, qrels: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether judgements speak of documents, not of passages; where a document is one passage they are the same."""
+        """Whether the qrels are of documents, not of passages; where each document is one passage they are the same."""
         relevant: set[str] = set()
         for grades in qrels.values():
             relevant.update(name for name, grade in grades.items() if grade >= self._task.level)
         known = [name for name in relevant if self._index.has(name)]
         missing = len(relevant) - len(known)
-        self.doubt(missing, f"of {len(relevant):,} relevant ids are not in the index")
+        self.add_note(missing, f"of {len(relevant):,} relevant ids are not in the index")
         return any(self._index.passage(name) is None for name in known)
 
     def _asked(self) -> list[Question]:
@@ -262,7 +264,7 @@ class _Job:
         self.found.skipped += skipped
         if not task.judged:
             known = [question for question in found if not question.unanswerable]
-            self.doubt(len(found) - len(known), "questions have no answer, says the file: they are left out")
+            self.add_note(len(found) - len(known), "questions have no answer, says the file: they are left out")
             found = known
         return found
 
@@ -282,17 +284,17 @@ class _Job:
         return list(found.values())
 
     def _doubts(self, asked: Sequence[Question], match: Mode) -> None:
-        self.doubt(sum(not question.answers for question in asked), "questions have no answer: they count as wrong")
+        self.add_note(sum(not question.answers for question in asked), "questions have no answer: they count as wrong")
         repeated = sum(number - 1 for number in Counter(question.text for question in asked).values())
-        self.doubt(repeated, "questions stand in the file before: each counts")
+        self.add_note(repeated, "questions stand in the file before: each counts")
         answers = _answers(asked)
         if match == "regex":
             broken = broken_patterns(answers)
-            self.doubt(len(broken), f"answers are no regular expressions and match nothing, such as {broken[:1]}")
+            self.add_note(len(broken), f"answers are no regular expressions and match nothing, such as {broken[:1]}")
             return
         patterns = sum(map(looks_like_pattern, answers))
         if 10 * patterns > len(answers):
-            self.doubt(patterns, "answers look like regular expressions: match them as such if they are")
+            self.add_note(patterns, "answers look like regular expressions: match them as such if they are")
 
     def _gold(self, asked: Sequence[Question], match: Mode) -> list[list[str]] | None:
         if not self._task.gold or not any(question.gold for question in asked):
@@ -303,7 +305,7 @@ class _Job:
         known = sum(bool(question.gold) for question in asked)
         self.found.unmapped = known - sum(map(bool, found))
         left_out = "questions have a gold passage that is not in the index: accuracy by gold is that of the others"
-        self.doubt(self.found.unmapped, left_out)
+        self.add_note(self.found.unmapped, left_out)
         return found
 
     def _runs(self) -> Iterator[tuple[str, Iterator[Result]]]:
@@ -315,8 +317,8 @@ class _Job:
         yield from read_run(path, faults)
         self.found.skipped += faults.skipped
         name = Path(path).name
-        self.doubt(faults.duplicates, f"passages stand twice under a question in {name}: the best place counts")
-        self.doubt(faults.ties, f"questions have passages with equal scores in {name}: ordered as trec_eval does")
+        self.add_note(faults.duplicates, f"passages stand twice under a question in {name}: the best place counts")
+        self.add_note(faults.ties, f"questions have passages with equal scores in {name}: ordered as trec_eval does")
 
     @cached_property
     def _modes(self) -> list[Any]:
@@ -329,7 +331,7 @@ class _Job:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
         if self._task.reranker:
             foreign = sum(is_foreign(one.text, self._reader.config.scripts) for one in asked)
-            self.doubt(foreign, "questions are in a script that the reader does not know: not reranked")
+            self.add_note(foreign, "questions are in a script that the reader does not know: not reranked")
             found = (self._reranked(result) for result in found)
         if self._task.folder:
             found = map(_without_itself, found)
@@ -354,10 +356,10 @@ class _Job:
                 if position is not None:
                     self._given[position] = [context.id for context in result.contexts]
             lost = sum(not names for names in self._given)
-            self.doubt(lost, "questions have no candidates: they count as wrong")
+            self.add_note(lost, "questions have no candidates: they count as wrong")
             names = set(itertools.chain.from_iterable(self._given))
-            strangers = sum(not self._index.has(name) for name in names)
-            self.doubt(strangers, f"of {len(names):,} candidates are not in the index")
+            unmatched = sum(not self._index.has(name) for name in names)
+            self.add_note(unmatched, f"of {len(names):,} candidates are not in the index")
         return self._given
 
     def _lookup(self, name: str) -> Context | None:

@@ -1,4 +1,4 @@
-"""Is a difference more than chance? Paired tests: both systems answered the same questions."""
+"""Paired significance tests of two systems on the same questions."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -175,7 +175,7 @@ def _appendix(lab: Lab, outcomes: Outcomes) -> Extra:
         if newest is not None:
             published[ANCE] = newest
         models = {"base": lab.data.base_model, WARM: _warm(lab, 0), ANCE: folder / "model"}
-        found = evidence.look(lab, models, published)
+        found = evidence.compare_negatives(lab, models, published)
         evidence.save(found, path)
     found = evidence.load(path)
     parts = _training_curves(lab)

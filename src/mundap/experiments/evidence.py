@@ -70,7 +70,7 @@ def load(path: Path) -> NegativesEvidence:
     return found
 
 
-def look(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> NegativesEvidence:
+def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> NegativesEvidence:
     """Look at all kinds of negatives with all models.
 
     Args:

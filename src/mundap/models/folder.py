@@ -60,7 +60,7 @@ _NOT_VECTORS = ("fusion_weight", "foreign_weight", "scripts", "source", "license
 
 @dataclass(frozen=True, slots=True)
 class EncoderConfig:
-    """What is to be known of an encoder besides its weights.
+    """The settings of an encoder.
 
     Attributes:
         name: What it is called in messages and in `mundap info`.
@@ -128,7 +128,7 @@ class EncoderConfig:
 
 @dataclass(frozen=True, slots=True)
 class FittedConfidence:
-    """How sure a reader may be, as fitted on dev data by `mundap train confidence`.
+    """The confidence of a reader, as fitted on dev data by `mundap train confidence`.
 
     Attributes:
         confidence: The logistic regression from scores to confidence: `bias` and a weight for each score.
@@ -143,7 +143,7 @@ class FittedConfidence:
 
 @dataclass(frozen=True, slots=True)
 class ReaderConfig:
-    """What is to be known of a reader besides its weights.
+    """The settings of a reader.
 
     Attributes:
         name: What it is called in messages.
@@ -190,7 +190,7 @@ class ReaderConfig:
     sha256: dict[str, str] = field(default_factory=dict)
 
     def fitted_for(self, question: str) -> FittedConfidence:
-        """How sure the reader may be of an answer to this question: by the group of its language."""
+        """The fitted confidence for this question, by the group of its language."""
         general = FittedConfidence(self.confidence, self.threshold, self.early_stop)
         if not self.groups:
             return general

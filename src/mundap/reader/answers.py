@@ -1,4 +1,4 @@
-"""The choice among the spans of all passages that were read, and how sure it is."""
+"""Rank the spans of all passages that were read."""
 
 import math
 import re
@@ -106,7 +106,7 @@ def _candidates(
         return []
     logits = np.array([_selection(read[number], spans[number], config) for number in kept])
     chosen = softmax(logits)
-    standing_out = _standing_out(retrieval)[kept]
+    standing_out = _z_scores(retrieval)[kept]
     found = []
     for place, number in enumerate(kept):
         prior = math.log(chosen[place] + 1e-30) + config.retrieval_weight * standing_out[place]
@@ -139,8 +139,8 @@ def _with_shares(found: Sequence[Candidate]) -> list[Candidate]:
     return shared
 
 
-def _standing_out(retrieval: Sequence[float]) -> np.ndarray:
-    """Scores as standard deviations from the mean of the first ones; 0 where those are equal."""
+def _z_scores(retrieval: Sequence[float]) -> np.ndarray:
+    """The z-scores of retrieval scores, by mean and deviation of the first ones; 0 where those are equal."""
     scores = np.array(retrieval, np.float64)
     mean, spread = scores[:AMONG].mean(), scores[:AMONG].std()
     if spread <= 1e-6 * max(1.0, abs(mean)):

@@ -1,4 +1,4 @@
-"""The losses: negative log-likelihood of the positive, and the triplet margin."""
+"""The loss functions of retriever and reader."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The reader's loss: which passage has the answer, where in it, and what a teacher says of both."""
+"""The reader's loss: passage selection, spans, and distillation of both from a teacher."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -69,7 +69,7 @@ class ShardedCorpus:
         self.context = lru_cache(_REMEMBERED)(self._context)
 
     def name(self, shard: Shard) -> str:
-        """Of the vectors of a shard: of those passages that are alive in this state of the index."""
+        """The name of a shard's vectors: of the passages that are not deleted in this state of the index."""
         return f"{self.generation:06d}-{shard.name}"
 
     def _context(self, number: int) -> Context:
@@ -109,7 +109,7 @@ class ShardedCorpus:
         return np.split(flat[1 + count :], np.cumsum(flat[1 : 1 + count])[:-1])
 
     def sweep_tokens(self, tokens: Tokens, folder: Path) -> None:
-        """Take away the token ids of texts that the index has no more."""
+        """Remove the token ids of texts that are no longer in the index."""
         needed = {_token_file(shard, tokens, folder) for shard in self.shards}
         for path in folder.glob("[!.]*.npy"):
             if path not in needed:

@@ -103,7 +103,7 @@ class ExchangeFolder:
 
     @contextlib.contextmanager
     def claim(self, path: Path, wait: bool = False) -> Iterator[bool]:
-        """Whether this process, and no other, is to do something; the claim ends with the block, or the process."""
+        """Whether this process has the lock. It is released at the end of the block, or when the process dies."""
         if not path.parent.is_dir():  # the round is over and its folder gone
             yield False
             return

@@ -58,7 +58,7 @@ class _AnceLearner(RetrieverLearner):
         if self._processes.first:
             self._exchange.begin(step)
         self._processes.wait()
-        self._hand_over(step)
+        self._publish_weights(step)
         while True:
             self._wanted = self._newest(step)
             with closing(self._batches_with(self._wanted).batches_from(step)) as stream:
@@ -68,7 +68,7 @@ class _AnceLearner(RetrieverLearner):
                     self._used = step
                     yield batch
                     step += 1
-                    self._hand_over(step)
+                    self._publish_weights(step)
 
     def _batches_with(self, wanted: int) -> RetrieverBatches:
         self._generation = None
@@ -78,7 +78,9 @@ class _AnceLearner(RetrieverLearner):
             self._corpus = ShardedCorpus(self._ance)  # the index has changed since
         if wanted >= 0 and not self._same_everywhere():
             if self._processes.first:
-                _LOG.warning("the negatives of batch %d are not used: %s", wanted, self._unfit() or "not the same here")
+                _LOG.warning(
+                    "the negatives of batch %d are not used: %s", wanted, self._mismatch() or "not the same here"
+                )
             self._generation = None
             self._damaged.add(wanted)
         return _AnceBatches(self.files, self._ance, self._tokens, self._processes, self._generation, self._corpus)
@@ -86,12 +88,12 @@ class _AnceLearner(RetrieverLearner):
     def _same_everywhere(self) -> bool:
         """Whether all processes see the same complete generation, made for this run and this state of the index."""
         mine = -1
-        if not self._unfit():
+        if not self._mismatch():
             mine = self._corpus.generation
         every = self._processes.gather(torch.tensor([[mine]], device=self._processes.device))
         return mine >= 0 and bool((every == mine).all())
 
-    def _unfit(self) -> str:
+    def _mismatch(self) -> str:
         """Why the generation cannot be used; empty if it can."""
         if self._generation is None:
             return "they are damaged"
@@ -115,7 +117,7 @@ class _AnceLearner(RetrieverLearner):
             return -1
         return first + (step - first) // every * every
 
-    def _hand_over(self, step: int) -> None:
+    def _publish_weights(self, step: int) -> None:
         """Publish the weights when they are due; in the synchronous mode, do the inferencer's work too."""
         due = self._due(step)
         if due < 0 or due == self._wanted:
