@@ -18,6 +18,7 @@ from mundap.records import Context
 from mundap.text.answers import has_answer
 from mundap.training import towers
 from mundap.training.ance.corpus import ShardedCorpus
+from mundap.training.ance.search import exact
 from mundap.training.processes import Processes
 from mundap.training.recipe import AnceRecipe
 from mundap.training.step import in_precision
@@ -27,7 +28,6 @@ from mundap.training.validate import encode
 CUTS = (1, 5, 20, 100)
 DEPTH = 100
 LAMBDA = 1.1  # the papers' weight of the dense score
-_AT_ONCE = 256  # questions compared with the corpus at a time
 
 
 class TrainedEncoder:
@@ -82,7 +82,8 @@ class Model(TrainedEncoder):
             living, numbers = self.corpus.rows(shard)
             rows += [ids[row].tolist() for row in living.tolist()]
             owners.append(numbers)
-        self.numbers, self._begins = np.unique(np.concatenate(owners), return_index=True)
+        self._owners = np.concatenate(owners)
+        self.numbers = np.unique(self._owners)
         if vectors is None:
             vectors = self._encoded("passage", rows)
         self.vectors = vectors
@@ -101,28 +102,16 @@ class Model(TrainedEncoder):
         if not self.corpus.by_document:
             rows = [self._places[name] for name in names]
             return np.asarray((self.vectors[rows] @ asked).cpu().numpy())
-        best = self._best(asked.unsqueeze(0))[0].cpu().numpy()
+        scores = (self.vectors @ asked).cpu().numpy()
+        begins = np.searchsorted(self._owners, self.numbers)
+        best = np.maximum.reduceat(scores, begins)  # of each document that of its best chunk
         return np.array([best[self._places[re.sub(r"#\d+$", "", name)]] for name in names])
-
-    def _best(self, asked: Any) -> Any:
-        """Scores of questions with all of the corpus; the best chunk's, where there are chunks."""
-        scores = asked @ self.vectors.T
-        if len(self.vectors) == len(self.numbers):
-            return scores
-        sizes = np.diff(self._begins, append=len(self.vectors))
-        owners = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(scores.device)
-        best = scores.new_full((len(scores), len(sizes)), -torch.inf)
-        return best.scatter_reduce(1, owners.expand(len(scores), -1), scores, "amax")
 
     def top(self, texts: Sequence[str], depth: int = DEPTH) -> tuple[np.ndarray, np.ndarray]:
         """(passage numbers, scores) of the best of the corpus for each question."""
         size = min(depth, len(self.numbers))
-        places, scores = [], []
-        for part in self.questions(texts).split(_AT_ONCE):
-            found = self._best(part).topk(size, dim=1)
-            places.append(found.indices.cpu().numpy())
-            scores.append(found.values.cpu().numpy())
-        return self.numbers[np.concatenate(places)], np.concatenate(scores)
+        asked = self.questions(texts).cpu().numpy()
+        return exact([(self.vectors.cpu().numpy(), self._owners)], asked, size, self._processes.device)
 
 
 def figures_of(ranks: np.ndarray) -> dict[str, np.ndarray]:

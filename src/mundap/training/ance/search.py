@@ -53,25 +53,38 @@ def nearest(
     rows = sum(len(shard.owners) for shard in shards)
     if kind == "ivf" or (kind == "auto" and rows > EXACT_UP_TO):
         return _approximate(questions, shards, depth, rows, similarity == "l2")
+    return exact([(shard.open(), shard.owners) for shard in shards], questions, depth, device)
+
+
+def exact(
+    parts: Sequence[tuple[np.ndarray, np.ndarray]], questions: np.ndarray, depth: int, device: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """(owners, scores) of the best `depth` for each question, by comparing it with every vector.
+
+    Args:
+        parts: Vectors, and the owner of each: ascending, and no owner in two parts. An owner's best vector counts.
+        questions: float32 rows.
+        depth: How many.
+        device: Where to compute.
+    """
     owners = np.full((len(questions), depth), -1, np.int64)
     scores = np.full((len(questions), depth), -np.inf, np.float32)
     for start in range(0, len(questions), _QUESTIONS):
-        part = slice(start, start + _QUESTIONS)
-        owners[part], scores[part] = _exact(questions[part], shards, depth, device)
+        some = slice(start, start + _QUESTIONS)
+        owners[some], scores[some] = _exact(parts, questions[some], depth, device)
     return owners, scores
 
 
 def _exact(
-    questions: np.ndarray, shards: Sequence[ShardVectors], depth: int, device: Any
+    parts: Sequence[tuple[np.ndarray, np.ndarray]], questions: np.ndarray, depth: int, device: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     asked = torch.from_numpy(questions).to(device)
     best = torch.full((len(asked), depth), -torch.inf, device=device)
     whose = torch.full((len(asked), depth), -1, dtype=torch.long, device=device)
-    for shard in shards:
-        vectors = shard.open()
-        for start, stop in _blocks(shard.owners):
+    for vectors, vector_owners in parts:
+        for start, stop in _blocks(vector_owners):
             scores = asked @ torch.from_numpy(np.array(vectors[start:stop])).to(device).T
-            names, places = np.unique(shard.owners[start:stop], return_inverse=True)
+            names, places = np.unique(vector_owners[start:stop], return_inverse=True)
             if len(names) < stop - start:  # the best chunk of each document counts
                 one = scores.new_full((len(asked), len(names)), -torch.inf)
                 places = torch.from_numpy(places).to(device).expand(len(asked), -1)
