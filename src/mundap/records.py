@@ -81,10 +81,12 @@ class Passage:
 
     def block_at(self, place: int) -> Block | None:
         """The block in which a character of the document stands."""
+        if not self.blocks:
+            return None
         for block in reversed(self.blocks):
             if block.start <= place:
                 return block
-        return self.blocks[0] if self.blocks else None
+        return self.blocks[0]
 
     def place(self, start: int | None = None) -> str:
         """Where in its file the passage stands, for people: `page 212`, `slide 3`, `row 7`, `line 40`, or nothing.
@@ -92,14 +94,18 @@ class Passage:
         Args:
             start: A character of the document; by default the passage's first.
         """
-        block = self.block_at(self.start if start is None else start)
+        if start is None:
+            start = self.start
+        block = self.block_at(start)
         kind = self.metadata.get("type", "")
         if block is None:
             return ""
         if block.page:
             return f"{_PAGES.get(kind, 'page')} {block.page}"
+        if block.line and kind in _SHEETS:
+            return f"row {block.line}"
         if block.line:
-            return f"{'row' if kind in _SHEETS else 'line'} {block.line}"
+            return f"line {block.line}"
         return ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -257,8 +263,10 @@ class AskResult:
             "question": self.question,
             "answers": [answer.as_dict() for answer in self.answers],
             "no_answer": self.no_answer,
-            "guess": self.guess.as_dict() if self.guess else None,
+            "guess": None,
         }
+        if self.guess is not None:
+            found["guess"] = self.guess.as_dict()
         if self.note:
             found["note"] = self.note
         return found
@@ -341,7 +349,7 @@ class Skipped:
     Attributes:
         source: What.
         reason: Why.
-        expected: It is no document (a picture, a font, a binary), so nobody misses it: it is counted and that is all.
+        expected: It is not a document (a picture, a font, a binary), so it is only counted.
     """
 
     source: str
@@ -355,7 +363,7 @@ class Skipped:
 
 @dataclass(slots=True)
 class Skipping:
-    """A report of work that passes over what cannot be read.
+    """A report of work that skips what cannot be read.
 
     Attributes:
         skipped: What that was; of more than a thousand, the first thousand.

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from mundap.bench.scale import SEGMENT, make_vectors, measure, need_room, open_bank, write_plot
+from mundap.bench.scale import SEGMENT, _make_vectors, _need_room, measure, open_bank, write_plot
 from mundap.errors import MundapError, UsageError
 from tests.bench.parts import a_bank
 from tests.cli.test_cli import mundap
@@ -48,10 +48,10 @@ def test_a_bank_is_taken_again_for_the_same_text_only(tmp_path):
 
 def test_a_part_that_was_cut_short_is_made_again(tmp_path):
     bank = a_bank(400)
-    make_vectors(tmp_path / "a", bank, SEGMENT + 50, 0, lambda _: None)
+    _make_vectors(tmp_path / "a", bank, SEGMENT + 50, 0, lambda _: None)
     (tmp_path / "b/segments/000000").mkdir(parents=True)
     (tmp_path / "b/segments/000000/vectors.tmp").write_bytes(b"half")
-    make_vectors(tmp_path / "b", bank, SEGMENT + 50, 0, lambda _: None)
+    _make_vectors(tmp_path / "b", bank, SEGMENT + 50, 0, lambda _: None)
     for part in ("000000", "000001"):
         one, two = (tmp_path / f"{name}/segments/{part}/vectors.bin" for name in "ab")
         assert one.read_bytes() == two.read_bytes()
@@ -60,7 +60,7 @@ def test_a_part_that_was_cut_short_is_made_again(tmp_path):
 
 def test_a_disk_that_is_too_small_is_refused(tmp_path):
     with pytest.raises(MundapError, match=r"GB are free\. Nothing was written"):
-        need_room(tmp_path / "x", 10**9, 65_536)
+        _need_room(tmp_path / "x", 10**9, 65_536)
     assert not (tmp_path / "x").exists()
 
 

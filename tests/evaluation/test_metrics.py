@@ -114,4 +114,4 @@ def test_the_level_of_relevance():
 
 
 def test_negative_grades_are_no_gain():
-    assert metrics.ndcg(["a"], {"a": -2, "b": 1}, 10) == 0
+    assert metrics.ranking_metrics(["a"], {"a": -2, "b": 1}, 1, [10])["ndcg@10"] == 0

@@ -1,4 +1,4 @@
-from mundap.evaluation.compare import against_first, alone, changed, comparison, word_overlap
+from mundap.evaluation.compare import against_first, answered_by_one, changed, comparison, word_overlap
 from mundap.evaluation.outcomes import by_answers, summary
 from mundap.records import Context, Question, Result
 
@@ -38,7 +38,7 @@ def test_results_are_matched_by_the_question_or_by_its_id():
     ]
     system = by_answers("x", ASKED, found)
     assert [outcome.rank for outcome in system.outcomes] == [1, 1, 0]
-    assert (system.strangers, system.missing) == (1, 0)
+    assert (system.unmatched, system.missing) == (1, 0)
 
 
 def test_a_question_asked_twice_takes_two_results():
@@ -54,7 +54,7 @@ def test_texts_are_looked_up_and_flags_are_checked():
     with_text = [Context("a", text="nothing here", has_answer=True)]
     system = by_answers("x", ASKED, results(bare, with_text))
     assert [outcome.rank for outcome in system.outcomes] == [1, 0, 0]
-    assert (system.untold, system.disagreements) == (1, 1)
+    assert (system.without_text, system.disagreements) == (1, 1)
     looked = by_answers("x", ASKED, results([Context("a")]), lookup=lambda name: VILLAIN if name == "a" else None)
     assert looked.outcomes[0].rank == 1
 
@@ -70,7 +70,7 @@ def test_who_finds_what():
     assert (both["both"], both["only_first"], both["only_second"], both["neither"]) == (1, 0, 1, 1)
     assert both["figures"]["top-1"]["first"] == both["figures"]["top-1"]["second"]
     assert both["changed"][0]["passage"]["word_overlap"] == 0
-    assert [len(cases) for cases in alone([sparse, dense], 1).values()] == [1, 1]
+    assert [len(cases) for cases in answered_by_one([sparse, dense], 1).values()] == [1, 1]
 
 
 def test_the_judged_result_is_passed_on():

@@ -348,15 +348,18 @@ def test_a_cp_file_with_missing_weights_is_refused(tmp_path, part):
 def test_our_own_layout_with_missing_heads_is_refused(tmp_path):
     from safetensors.torch import load_file, save_file
 
-    from mundap.reader.checkpoints import HEADS, open_reader
+    from mundap.reader.checkpoints import open_reader
 
     make_own(tmp_path / "own")
-    heads = load_file(tmp_path / "own" / HEADS)
-    save_file({key: value for key, value in heads.items() if key != "qa_classifier.bias"}, tmp_path / "own" / HEADS)
+    heads = load_file(tmp_path / "own" / "reader_heads.safetensors")
+    save_file(
+        {key: value for key, value in heads.items() if key != "qa_classifier.bias"},
+        tmp_path / "own" / "reader_heads.safetensors",
+    )
     with pytest.raises(ModelError, match="lacks weights.*qa_classifier"):
         open_reader(tmp_path / "own")
-    (tmp_path / "own" / HEADS).unlink()
-    with pytest.raises(ModelError, match="is no reader"):
+    (tmp_path / "own" / "reader_heads.safetensors").unlink()
+    with pytest.raises(ModelError, match="is not a reader"):
         open_reader(tmp_path / "own")
 
 
@@ -366,9 +369,9 @@ def test_an_encoder_is_no_reader_and_a_reader_no_encoder(tmp_path, tiny_model, t
 
     folder = make_checkpoint(tmp_path / "hf")
     assert not is_reader(folder)
-    with pytest.raises(ModelError, match="is no reader: BertModel has no heads"):
+    with pytest.raises(ModelError, match="is not a reader: BertModel has no heads"):
         open_reader(folder)
-    with pytest.raises(ModelError, match="is no reader"):
+    with pytest.raises(ModelError, match="is not a reader"):
         export_reader(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     with pytest.raises(ModelError, match="no config.json"):

@@ -1,10 +1,14 @@
 """Training from Python, as docs/training.md shows it."""
 
+import doctest
+import re
+from pathlib import Path
+
 import pytest
 
 import mundap
 from mundap.errors import UsageError
-from tests.training.parts import recipe
+from tests.training.parts import recipe, write_files
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -35,3 +39,32 @@ def test_a_reader_from_settings(files, tmp_path):
     given = {"train": str(files / "a.jsonl"), "base_model": str(files / "start"), "output_dir": str(tmp_path / "run")}
     result = mundap.train_reader(num_passages=2, **given, **SHORT)
     assert (result.steps, result.model) == (1, str(tmp_path / "run" / "model"))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with the files that the examples name."""
+    write_files(tmp_path, sets=(("train", 1, 70), ("dev", 3, 20)))
+    for name in ("all-MiniLM-L6-v2", "MiniLM"):
+        (tmp_path / name).symlink_to(tmp_path / "start")
+    (tmp_path / "recipe.toml").write_text('train = "train.jsonl"\nbase_model = "start"\noutput_dir = "from-recipe"\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_code_of_the_page_on_training_runs(place):
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 1
+    exec(compile(blocks[0], "docs/training.md", "exec"), {})
+    for run in ("run", "from-recipe", "reading"):
+        assert (place / run / "model" / "config.json").is_file()
+
+
+def test_the_examples_of_the_docstrings_run(place):
+    from mundap.training import api
+
+    found = doctest.testmod(api)
+    assert (found.attempted, found.failed) == (4, 0)
+    assert (place / "run" / "model").is_dir()
+    assert (place / "reading" / "model").is_dir()

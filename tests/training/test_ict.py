@@ -3,7 +3,7 @@ import json
 import pytest
 
 from mundap.records import Passage
-from mundap.training.ict import ict_examples
+from mundap.training.ict import _ict_examples
 
 TEXT = "The river runs to the sea. It is long and it is old. Boats go up and down on it all day."
 
@@ -13,7 +13,7 @@ def passage(number, text=TEXT):
 
 
 def test_a_sentence_is_taken_out_of_its_passage_nine_times_in_ten():
-    examples = list(ict_examples([passage(n) for n in range(2000)]))
+    examples = list(_ict_examples([passage(n) for n in range(2000)]))
     assert len(examples) == 2000
     kept = 0
     for example in examples:
@@ -29,9 +29,9 @@ def test_a_sentence_is_taken_out_of_its_passage_nine_times_in_ten():
 
 def test_the_same_each_time_and_nothing_from_a_single_sentence():
     few = [passage(n) for n in range(20)]
-    assert list(ict_examples(few)) == list(ict_examples(few))
-    assert list(ict_examples(few, seed=1)) != list(ict_examples(few))
-    assert list(ict_examples([passage(1, "Only one sentence is in this text.")])) == []
+    assert list(_ict_examples(few)) == list(_ict_examples(few))
+    assert list(_ict_examples(few, seed=1)) != list(_ict_examples(few))
+    assert list(_ict_examples([passage(1, "Only one sentence is in this text.")])) == []
 
 
 @pytest.mark.torch

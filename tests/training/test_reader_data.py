@@ -48,7 +48,7 @@ def real_tokenizer():
 def test_answers_come_back_from_their_tokens(real_tokenizer, text, answers, mode, expected):
     from mundap.models.folder import ReaderConfig
     from mundap.reader.inputs import Windows
-    from mundap.training.reader_data import tokens_of
+    from mundap.training.reader_data import _tokens_of
 
     made = Windows(real_tokenizer, ReaderConfig(name="t", max_length=48, question_length=4, stride=16))
     filler = "nothing at all is here to see. " * 10
@@ -60,7 +60,7 @@ def test_answers_come_back_from_their_tokens(real_tokenizer, text, answers, mode
     (rows,) = made.of("who is it?", [("title", whole)])
     found = set()
     for window in rows:
-        for first, last in tokens_of(window, places):
+        for first, last in _tokens_of(window, places):
             span = window.offsets[first - window.first, 0], window.offsets[last - window.first, 1]
             found.add(tuple(map(int, span)))
     # Some window has each of them whole, and none has half of one; of an accent that no token has, the run time
@@ -71,15 +71,15 @@ def test_answers_come_back_from_their_tokens(real_tokenizer, text, answers, mode
 def test_a_span_over_the_edge_of_a_window_is_left_out(real_tokenizer):
     from mundap.models.folder import ReaderConfig
     from mundap.reader.inputs import Windows
-    from mundap.training.reader_data import tokens_of
+    from mundap.training.reader_data import _tokens_of
 
     made = Windows(real_tokenizer, ReaderConfig(name="t", max_length=13, question_length=4, stride=0))
     (rows,) = made.of("q", [("", "a b c d e f g h i j k l m n")])
     assert [len(window.offsets) for window in rows] == [9, 5]
     text = "a b c d e f g h i j k l m n"
     edge, inside = (text.index("i"), text.index("j") + 1), (text.index("j"), text.index("k") + 1)
-    assert tokens_of(rows[0], [edge, inside]) == []
-    assert tokens_of(rows[1], [edge, inside]) == [(4, 5)]
+    assert _tokens_of(rows[0], [edge, inside]) == []
+    assert _tokens_of(rows[1], [edge, inside]) == [(4, 5)]
 
 
 def squad(*paragraphs):

@@ -85,14 +85,28 @@ def test_every_option_of_a_trainer_gets_through_torchrun():
 
 
 def test_an_attention_that_keeps_its_own_number_is_told_it():
-    from mundap.training.towers import set_dropout
+    from mundap.training.towers import _set_dropout
 
     attention = torch.nn.Module()
     attention.query = torch.nn.Linear(2, 2)
     attention.attention_dropout = 0.1
-    set_dropout(attention, 0.3, -1)
+    _set_dropout(attention, 0.3, -1)
     assert attention.attention_dropout == 0.3
-    set_dropout(attention, -1, 0.0)
+    _set_dropout(attention, -1, 0.0)
     assert attention.attention_dropout == 0.0
-    set_dropout(attention, -1, -1)
+    _set_dropout(attention, -1, -1)
     assert attention.attention_dropout == 0.0
+
+
+def test_prompts_and_the_title_as_a_prefix_are_trained_with(files, tmp_path):
+    """A model that is asked with prompts must have learnt with them."""
+    from mundap.encoder import checkpoints, layouts
+    from mundap.training.towers import build
+
+    loaded = checkpoints.open_checkpoint(files / "start")
+    prompts = {"question_prompt": "we walk ", "passage_prompt": "by night "}
+    layouts.write({"question": checkpoints.with_settings(loaded, title="prefix", **prompts)}, tmp_path / "start")
+    _, inputs = build(recipe(files, tmp_path, base_model=str(tmp_path / "start")))
+    _, plain = build(recipe(files, tmp_path))
+    assert inputs.questions(["the river"]) == plain.questions(["we walk the river"])
+    assert inputs.passages([("king", "of the hill")]) == plain.passages([("", "by night king. of the hill")])

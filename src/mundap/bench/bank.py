@@ -41,7 +41,7 @@ def from_texts(paths: Sequence[str | Path] = ()) -> Bank:
     encoder = Encoder.from_pretrained()
     settings = Settings(sentences=True)
     found = list(islice(passages_of(paths, Options(), settings), _MOST))
-    vectors = encoder.encode_passages(found) if found else np.empty((0, encoder.config.dimension), np.float32)
+    vectors = encoder.encode_passages(found)
     return Bank.of(vectors, encoder.encode_questions(list(_questions([text for _, text in found]))))
 
 

@@ -29,11 +29,11 @@ SEGMENT = 61 * BLOCK  # about the largest segment that a writer merges
 _CODE_BYTES = 150  # a vector: short lists have room to spare
 _SPARE = 1.05
 
-Told = Callable[[str], None]
+Tell = Callable[[str], None]
 """Is told what is being done."""
 
 
-def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Told) -> Bank:
+def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -> Bank:
     """The bank of the folder; made and kept there if there is none.
 
     Args:
@@ -60,7 +60,7 @@ def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Told) -
     return bank
 
 
-def measure(folder: Path, bank: Bank, passages: int, seed: int = 0, tell: Told = lambda _: None) -> dict[str, Any]:
+def measure(folder: Path, bank: Bank, passages: int, seed: int = 0, tell: Tell = lambda _: None) -> dict[str, Any]:
     """Make that many vectors, build, search. Returns the figures, which are kept in the folder too.
 
     Raises:
@@ -75,13 +75,14 @@ def measure(folder: Path, bank: Bank, passages: int, seed: int = 0, tell: Told =
     _same_vectors(place, facts)
     if kept.exists():
         return dict(json.loads(kept.read_bytes()))
-    need_room(place, passages, bank.vectors.shape[1])
+    _need_room(place, passages, bank.vectors.shape[1])
     with disk_errors(place):
         place.mkdir(parents=True, exist_ok=True)
         write_atomic(place / "made.json", json_bytes(facts) + b"\n")
-        make_vectors(place, bank, passages, seed, tell)
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    figures = {**facts, "cores": cores(), "load_at_start": round(load, 1)}
+        _make_vectors(place, bank, passages, seed, tell)
+    figures = {**facts, "cores": cores(), "load_at_start": 0.0}
+    if hasattr(os, "getloadavg"):  # not on Windows
+        figures["load_at_start"] = round(os.getloadavg()[0], 1)
     for step, words in (
         ("build", "building the index"),
         ("exact", "exact search, to know what is to be found"),
@@ -103,13 +104,9 @@ def _same_vectors(place: Path, facts: dict[str, Any]) -> None:
         raise UsageError(f"{place} has vectors made with another seed or from other text: choose another folder")
 
 
-def need_room(place: Path, passages: int, dimension: int) -> None:
-    """Refuse before anything is written if it cannot be written to the end.
-
-    Raises:
-        MundapError: The disk is too small.
-    """
-    there = sum(path.stat().st_size for path in place.rglob("*") if path.is_file()) if place.exists() else 0
+def _need_room(place: Path, passages: int, dimension: int) -> None:
+    """Refuse before anything is written if it cannot be written to the end."""
+    there = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
     needed = int(passages * (2 * dimension + _CODE_BYTES) * _SPARE) - there
     above = next(folder for folder in (place, *place.parents) if folder.exists())
     free = shutil.disk_usage(above).free
@@ -120,7 +117,7 @@ def need_room(place: Path, passages: int, dimension: int) -> None:
         )
 
 
-def make_vectors(place: Path, bank: Bank, passages: int, seed: int, tell: Told) -> None:
+def _make_vectors(place: Path, bank: Bank, passages: int, seed: int, tell: Tell) -> None:
     """Write the vectors that are not there yet, segment by segment."""
     segments = -(-passages // SEGMENT)
     for number in range(segments):

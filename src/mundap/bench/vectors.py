@@ -104,7 +104,9 @@ def _block(bank: Bank, generator: np.random.Generator) -> np.ndarray:
     strength = _NOISE / np.sqrt(_STEPS, dtype=np.float32)
     for step in range(_STEPS):
         # Around the start, then around its neighbours: a few directions alone would be a flat, easy world.
-        around = start if step % 2 == 0 else near[start, generator.integers(width, size=size)]
+        around = start
+        if step % 2:
+            around = near[start, generator.integers(width, size=size)]
         there = near[around, generator.integers(width, size=size)]
         other = near[there, generator.integers(width, size=size)]
         weight = strength * generator.standard_normal((size, 1), np.float32)

@@ -34,7 +34,9 @@ def corpus_of(folder: Path, dimension: int) -> Corpus:
     first = 0
     for path in sorted((folder / "segments").glob("*/vectors.bin")):
         size = path.stat().st_size
-        digest = checksum(path) if size <= _SMALL else ""
+        digest = ""
+        if size <= _SMALL:
+            digest = checksum(path)
         rows = size // (2 * dimension)
         file = FileEntry(path.relative_to(folder).as_posix(), size, digest)
         entries.append(SegmentEntry(path.parent.name, first, first + rows - 1, rows, rows, (file,)))

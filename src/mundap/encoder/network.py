@@ -40,7 +40,9 @@ class Tower(nn.Module):
             ids: Texts x tokens.
             mask: 1 for tokens, 0 for padding; None if there is no padding, as in an exported graph.
         """
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids) if mask is None else mask}
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if mask is None:
+            inputs["attention_mask"] = torch.ones_like(ids)
         if self._takes_types:
             inputs["token_type_ids"] = torch.zeros_like(ids)
         states = self.network(**inputs).last_hidden_state
@@ -121,14 +123,13 @@ def chunks(lengths: list[int], most: int = 0) -> list[list[int]]:
     largest = min(most or _LARGEST_CHUNK, _LARGEST_CHUNK)
     costs, begins = [0], [0]  # of the cheapest grouping of the first so many texts, and where its last group begins
     for end in range(1, len(order) + 1):
-        best = None
-        for begin in range(end - 1, max(0, end - largest) - 1, -1):
+        choices = []
+        for begin in range(max(0, end - largest), end):
             cost = costs[begin] + lengths[order[begin]] * (end - begin) + _CHUNK_COST
-            if best is None or cost < best[0]:
-                best = (cost, begin)
-        assert best is not None
-        costs.append(best[0])
-        begins.append(best[1])
+            choices.append((cost, -begin))  # of equal costs the smallest last group
+        cost, negative_begin = min(choices)
+        costs.append(cost)
+        begins.append(-negative_begin)
     groups: list[list[int]] = []
     end = len(order)
     while end:

@@ -11,9 +11,10 @@ from mundap.encoder.inputs import EncoderInputs, TextFormat
 from mundap.encoder.similarity import Side, as_inner_product
 from mundap.errors import ModelError
 from mundap.models import folder as folders
-from mundap.models.session import Workers, open_tokenizer
+from mundap.models.session import ModelSession
 
 _CHUNK = 8  # texts handed to a thread at a time
+_GRAPHS: dict[Side, str] = {"question": "question", "passage": "encoder"}
 
 
 class Encoder:
@@ -32,12 +33,8 @@ class Encoder:
 
     def __init__(self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None) -> None:
         self.folder = folder
-        self.config = folders.EncoderConfig.load(folder)
-        self._weights = {
-            "question": folders.weights(folder, precision, "question"),
-            "passage": folders.weights(folder, precision, "encoder"),
-        }
-        self._workers = Workers(threads, self.config.sha256)
+        self._session = ModelSession(folder, folders.EncoderConfig, tuple(_GRAPHS.values()), precision, threads)
+        self.config = self._session.config
 
     @classmethod
     def from_pretrained(cls, name: str | Path = folders.DEFAULT, **options: Any) -> Self:
@@ -47,10 +44,9 @@ class Encoder:
     @cached_property
     def inputs(self) -> EncoderInputs:
         """How texts become token ids."""
-        tokenizer = open_tokenizer(self.folder / "tokenizer.json", self.config.sha256)
         config = self.config
         text_format = TextFormat(config.question_prompt, config.passage_prompt, config.title)
-        return EncoderInputs(tokenizer, text_format, config.max_length, config.max_length)
+        return EncoderInputs(self._session.tokenizer(), text_format, config.max_length, config.max_length)
 
     def encode_questions(self, questions: Sequence[str]) -> np.ndarray:
         """One float32 row a question."""
@@ -69,13 +65,13 @@ class Encoder:
 
         def encode_chunk(start: int) -> None:
             for row, ids in enumerate(tokenize(texts[start : start + _CHUNK]), start):
-                vector = self._workers.run(self._weights[side], {"input_ids": np.array([ids], np.int64)})[0][0]
+                vector = self._session.run(_GRAPHS[side], {"input_ids": np.array([ids], np.int64)})[0][0]
                 if vector.shape != vectors.shape[1:]:
                     raise ModelError(
-                        f"{self._weights[side]} gives vectors of shape {vector.shape}, and config.json says "
-                        f"{self.config.network_dimension}. Export the model again."
+                        f"{self.folder}: the network gives vectors of shape {vector.shape}, and config.json says "
+                        f"{vectors.shape[1:]}. Export the model again."
                     )
                 vectors[row] = vector
 
-        self._workers.each(encode_chunk, range(0, len(texts), _CHUNK))
+        self._session.each(encode_chunk, range(0, len(texts), _CHUNK))
         return as_inner_product(vectors, self.config.similarity, side)

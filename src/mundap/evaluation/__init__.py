@@ -1,1 +1,1 @@
-"""How good is a run? Metrics, comparisons with significance, reports. How it was made is not known here."""
+"""Metrics, significance tests, comparisons and reports of runs, however those were made."""

@@ -1,8 +1,8 @@
-"""What is asked of an evaluation of answers, and what comes of it: the records."""
+"""The records of an evaluation of answers: the task, the outcome of each question, and the figures."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class AnswersTask:
         cuts: How many passages are read; the last is what the answers are taken from.
         mode: How to search.
         fusing: Options of hybrid search: `fusion`, `weight`, `scale`, as `Index.search` has them.
-        match: How answers are looked for; None: what each question suggests.
+        match: How answers are matched; None: what each question suggests.
         removed: Whether to ask again without the documents that have the answer.
         right: What counts as right in the figures on confidence, see `mundap.text.scores`.
         ranking: How spans of different passages are compared; None: the reader's own way.
@@ -66,11 +66,11 @@ class AnswersTask:
     out: str | None = None
 
     def __post_init__(self) -> None:
-        if self.predictions and (self.index or self.run or self.out or self.removed):
+        if self.predictions and any((self.index, self.run, self.out, self.removed)):
             raise UsageError("predictions are scored as they are: no index, run, output or removed documents with them")
         if self.run and self.index:
             raise UsageError("a run is read instead of an index: give one of the two")
-        if self.removed and not (self.index or self.run):
+        if self.removed and not any((self.index, self.run)):
             raise UsageError("only from an index or a run can documents be removed: gold passages alone have no others")
         if self.out:
             apart(self.out, self.questions, self.run)
@@ -91,8 +91,8 @@ class AnswerOutcome:
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
         oracle: By number of passages found, whether one of them has the answer, be they read or not.
-        without: The best answer when no document with the answer was to be had.
-        first: Of the question as it is and without those documents, the best answer of the first few passages.
+        without: The best answer when the documents with the answer are removed.
+        first: The best answers in the first few passages, with those documents and without them.
     """
 
     question: Question
@@ -111,13 +111,13 @@ class AnswerOutcome:
 
 @dataclass(slots=True)
 class AnswerFigures:
-    """What was found out.
+    """The figures of an evaluation of answers.
 
     Attributes:
         outcomes: Those of the questions that have an answer.
         unanswerable: Those of the questions that have none.
         right: What counts as right in the figures on confidence.
-        notes: What one should know before trusting the figures.
+        notes: What affects the figures, one line each.
         skipped: Rows that could not be read.
     """
 
@@ -139,8 +139,8 @@ class AnswerFigures:
             return next(iter(self.rules))
         return "auto"
 
-    def doubt(self, number: int, what: str) -> None:
-        """Note something that makes figures other than one may expect."""
+    def add_note(self, number: int, what: str) -> None:
+        """Add a note on something that affects the figures, if it occurred at all."""
         if number:
             self.notes.append(f"{number:,} {what}")
 
@@ -153,13 +153,11 @@ class AnswerFigures:
             "questions": len(rows),
             "match": self.match,
             "questions_by_match": self.rules,
+            **self._by_passages(),
         }
-        if rows and len(rows[0].by_cut) > 1:
-            found["exact_match_by_passages"] = _by_cut([row.by_cut for row in rows])
-        if rows and rows[0].oracle:
-            found["oracle"] = _by_cut([row.oracle for row in rows])
-        if any(row.confidence is not None for row in rows):
-            found["confidence"] = self._believed()
+        read = [row for row in rows if row.confidence is not None]
+        if read:
+            found["confidence"] = self._calibration(read)
         if self.unanswerable:
             found["unanswerable"] = self._refused()
         found["notes"] = self.notes
@@ -167,8 +165,17 @@ class AnswerFigures:
         found["skipped_count"] = len(self.skipped)
         return found
 
+    def _by_passages(self) -> dict[str, dict[str, float]]:
+        """Figures by the number of passages, where several were read."""
+        found = {}
+        if self.outcomes and len(self.outcomes[0].by_cut) > 1:
+            found["exact_match_by_passages"] = _by_cut([row.by_cut for row in self.outcomes])
+        if self.outcomes and self.outcomes[0].oracle:
+            found["oracle"] = _by_cut([row.oracle for row in self.outcomes])
+        return found
+
     def answered(self, row: AnswerOutcome) -> bool:
-        """Whether an answer was given: one that is sure enough, or of a prediction file any that is not empty."""
+        """Whether an answer was given: it reaches the threshold, or, in a prediction file, it is not empty."""
         if row.confidence is None:
             return bool(row.text.strip())
         return row.confidence >= row.threshold
@@ -178,58 +185,74 @@ class AnswerFigures:
         return is_right(row.text, row.question.answers, row.match, self.right)
 
     def _refused(self) -> dict[str, Any]:
-        """How questions without an answer fared, and the figures over all questions as SQuAD 2.0 defines them."""
-        wrong = [self.answered(row) for row in self.unanswerable]
-        given = [row if self.answered(row) else replace(row, em=0.0, f1=0.0) for row in self.outcomes]
-        right = [float(not answered) for answered in wrong]
+        """How often unanswerable questions were answered, and SQuAD 2.0's figures over all questions."""
+        given = [self.answered(row) for row in self.unanswerable]
+        exact_match, f1 = [], []
+        for row in self.outcomes:  # a question that is refused counts as wrong
+            exact_match.append(row.em * self.answered(row))
+            f1.append(row.f1 * self.answered(row))
+        right = [float(not answered) for answered in given]
         return {
-            "questions": len(wrong),
-            "answered_though_unanswerable": _percent(wrong),
-            "squad2_exact_match": _percent([row.em for row in given] + right),
-            "squad2_f1": _percent([row.f1 for row in given] + right),
+            "questions": len(given),
+            "answered_though_unanswerable": _percent(given),
+            "squad2_exact_match": _percent(exact_match + right),
+            "squad2_f1": _percent(f1 + right),
         }
 
-    def _believed(self) -> dict[str, Any]:
-        """How far confidence is to be believed, over the questions for which something was read.
+    def _calibration(self, read: Sequence[AnswerOutcome]) -> dict[str, Any]:
+        """How well confidence is calibrated, over the questions for which something was read.
 
-        The others have no confidence: as zeros, which are always right, they would make it look better than it is.
+        Questions for which nothing was read have no confidence. Counted as 0, they would make calibration look better.
         """
-        read = [row for row in self.outcomes if row.confidence is not None]
         sure, right = np.array([row.confidence for row in read]), np.array([float(self.is_right(row)) for row in read])
         share, threshold = calibration.coverage(sure, right)
         least = np.array([row.threshold for row in read])
-        thresholds = sorted(set(least.tolist()))  # one, unless languages or readers differ
         found: dict[str, Any] = {
             "questions_read": len(read),
             "ece": round(calibration.expected_error(sure, right), 4),
             "coverage_at_90_precision": round(100 * share, 2),
             "threshold_for_that": round(threshold, 4),
-            "threshold": thresholds[0] if len(thresholds) == 1 else thresholds,
+            "threshold": sorted(set(least.tolist())),
             "answered": _percent(sure >= least),
             "exact_match_of_answered": _percent(np.array([row.em for row in read])[sure >= least]),
         }
+        if len(found["threshold"]) == 1:  # there are several where languages or readers differ
+            found["threshold"] = found["threshold"][0]
         if self.right != "exact":
             found["right"] = _percent(right)
             found["right_of_answered"] = _percent(right[sure >= least])
-        again = np.array([row.without is not None for row in read])
-        if again.any():
-            # The two sides are the same questions, or what sets them apart is which questions they are.
-            sure, right = sure[again], right[again]
-            lost = np.array([row.without.confidence for row in read if row.without is not None])
-            both, truth = np.concatenate([sure, lost]), np.concatenate([right, np.zeros(len(lost))])
-            found["questions_asked_again"] = len(lost)
-            found["auroc_against_removed"] = round(calibration.auroc(sure, lost), 4)
-            found["answered_though_removed"] = _percent(lost >= least[again])
-            found["ece_with_removed"] = round(calibration.expected_error(both, truth), 4)
-            share, threshold = calibration.coverage(both, truth)
-            found["coverage_at_90_precision_with_removed"] = round(100 * share, 2)
+        again = [row for row in read if row.without is not None]
+        if again:
+            found.update(self._against_removed(again))
         return found
+
+    def _against_removed(self, again: Sequence[AnswerOutcome]) -> dict[str, Any]:
+        """The same questions with and without the documents that have the answer.
+
+        Only those that were asked again: both sides must be the same questions.
+        """
+        sure, right = np.array([row.confidence for row in again]), [float(self.is_right(row)) for row in again]
+        lost = np.array([row.without.confidence for row in again if row.without is not None])
+        least = np.array([row.threshold for row in again])
+        both, truth = np.concatenate([sure, lost]), np.array(right + [0.0] * len(lost))
+        return {
+            "questions_asked_again": len(again),
+            "auroc_against_removed": round(calibration.auroc(sure, lost), 4),
+            "answered_though_removed": _percent(lost >= least),
+            "ece_with_removed": round(calibration.expected_error(both, truth), 4),
+            "coverage_at_90_precision_with_removed": round(100 * calibration.coverage(both, truth)[0], 2),
+        }
 
 
 def _by_cut(rows: Sequence[Mapping[int, float]]) -> dict[str, float]:
     """The mean in percent for each number of passages."""
-    return {str(k): _percent([row[k] for row in rows]) for k in rows[0]}
+    found = {}
+    for k in rows[0]:
+        found[str(k)] = _percent([row[k] for row in rows])
+    return found
 
 
 def _percent(values: Any) -> float:
-    return round(100 * float(np.mean(values)), 2) if len(values) else 0.0
+    if not len(values):
+        return 0.0
+    return round(100 * float(np.mean(values)), 2)

@@ -1,6 +1,6 @@
-"""Evaluate answers: exact match and F1, of anyone's predictions, of gold passages read, or of an index asked.
+"""Evaluate answers by exact match and F1: a file of predictions, or answers read here from gold passages or an index.
 
-Questions without an answer, as in SQuAD 2.0, are counted by themselves: was one given all the same?
+Unanswerable questions, as in SQuAD 2.0, are counted separately.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,46 +20,54 @@ __all__ = ["AnswerFigures", "AnswerOutcome", "AnswersTask", "Counted", "measure"
 
 
 def measure(task: AnswersTask, counted: Counted = lambda items, what, total: iter(items)) -> AnswerFigures:
-    """Score predictions, or make them and score those.
+    """Score a file of predictions, or read passages and score the answers.
 
     Args:
         task: What to measure.
         counted: Shows progress.
     """
-    told, skipped = queries.read_all(task.questions, task.form, distinct=False, unanswerable=True)
-    everything = [question for question in queries.unique(told) if isinstance(question, Question)]
-    asked = [question for question in everything if question.answers or question.unanswerable]
-    if not asked:
-        raise MundapError(f"{task.questions}: no question in it has an answer")
-    found = AnswerFigures([], right=task.right, skipped=skipped)
-    found.doubt(len(everything) - len(asked), "questions have no answer in the file: they are left out")
-    asked = queries.sample(asked, task.limit, task.seed)
+    found = AnswerFigures([], right=task.right)
+    asked, names = _asked(task, found)
     rule = _rule(task)
     if task.predictions:
-        names = {question.id: before.id for question, before in zip(everything, told, strict=True)}
         outcomes = _scored(asked, names, task.predictions, found, rule)
     else:
         outcomes = PassageReading(task, found, rule).all(asked, counted)
     for row in outcomes:
-        rows = found.unanswerable if row.question.unanswerable else found.outcomes
-        rows.append(row)
+        if row.question.unanswerable:
+            found.unanswerable.append(row)
+        else:
+            found.outcomes.append(row)
     if task.out:
         _write_predictions(Path(task.out), found)
     return found
+
+
+def _asked(task: AnswersTask, found: AnswerFigures) -> tuple[list[Question], dict[str, str]]:
+    """The questions to ask; and by the id of each, which is unique, the one that the file has."""
+    told, found.skipped = queries.read_all(task.questions, task.form, distinct=False, unanswerable=True)
+    everything = [question for question in queries.unique(told) if isinstance(question, Question)]
+    asked = [question for question in everything if question.answers or question.unanswerable]
+    if not asked:
+        raise MundapError(f"{task.questions}: no question in it has an answer")
+    found.add_note(len(everything) - len(asked), "questions have no answer in the file: they are left out")
+    names = {question.id: before.id for question, before in zip(everything, told, strict=True)}
+    return queries.sample(asked, task.limit, task.seed), names
 
 
 def _write_predictions(path: Path, found: AnswerFigures) -> None:
     """Answers by question id. Where the file has unanswerable questions, one that was refused is empty."""
     texts = {}
     for row in found.outcomes + found.unanswerable:
-        refused = found.unanswerable and not found.answered(row)
-        texts[row.question.id] = "" if refused else row.text
+        texts[row.question.id] = row.text
+        if found.unanswerable and not found.answered(row):
+            texts[row.question.id] = ""
     with disk_errors(path), replacing(path) as file:
         file.write(json_bytes(texts))
 
 
 def _rule(task: AnswersTask) -> Rule:
-    """How the answers of a question are looked for and judged: as told, or by what the question suggests."""
+    """How the answers of a question are matched: as the task says, or as the question suggests."""
     if task.match:
         told = task.match
         return lambda question: told
@@ -86,5 +94,5 @@ def _scored(
         outcomes.append(AnswerOutcome(question, text or "", em, f1, match))
     if missing == len(asked):
         raise MundapError(f"{path}: no prediction in it is for any of the questions. Are the ids the same?")
-    found.doubt(missing, "questions have no prediction: they count as wrong")
+    found.add_note(missing, "questions have no prediction: they count as wrong")
     return outcomes

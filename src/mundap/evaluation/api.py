@@ -106,8 +106,7 @@ def compare(first: System, second: System, cuts: Sequence[int] = (), k: int = 20
         >>> found.changed[0].question.text, found.changed[0].winner
         ('Who wrote Middlemarch?', 'b')
     """
-    asked = [[outcome.question.id for outcome in system.outcomes] for system in (first, second)]
-    if asked[0] != asked[1]:
+    if [one.question.id for one in first.outcomes] != [one.question.id for one in second.outcomes]:
         raise UsageError("the two runs were evaluated on different questions")
     if first.name == second.name:
         raise UsageError(f"both runs are called {first.name}: give them different names")

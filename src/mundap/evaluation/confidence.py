@@ -42,7 +42,7 @@ def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(it
     found = measure(replace(task, removed=True, early=False), counted)
     outcomes = [row for row in found.outcomes if row.confidence is not None]
     unread = len(found.outcomes) - len(outcomes)
-    found.doubt(unread, "questions were not read (a script that the reader does not know?): they teach nothing")
+    found.add_note(unread, "questions were not read (a script that the reader does not know?): they teach nothing")
     general, of_groups = _by_language(outcomes, found)
     fitted, figures = general.fit(task.seed)
     fits = {name: cases.fit(task.seed) for name, cases in of_groups.items()}

@@ -4,47 +4,67 @@ import math
 from collections.abc import Mapping, Sequence
 
 
-def gains(ranked: Sequence[str], judged: Mapping[str, int]) -> list[int]:
-    """The relevance of each ranked document; what is not judged, or judged below 0, is 0."""
-    return [max(0, judged.get(name, 0)) for name in ranked]
+def ranking_metrics(ranked: list[str], qrels: Mapping[str, int], level: int, cuts: Sequence[int]) -> dict[str, float]:
+    """Every metric of one ranking, by name.
+
+    Args:
+        ranked: Documents, best first.
+        qrels: The grade of each judged document.
+        level: The grade from which a document is relevant; nDCG uses the grades themselves.
+        cuts: The k of nDCG@k and the others.
+    """
+    relevant = {document for document, grade in qrels.items() if grade >= level}
+    values: dict[str, float] = {}
+    for k in cuts:
+        values[f"ndcg@{k}"] = _ndcg(ranked[:k], qrels, k)
+        values[f"mrr@{k}"] = _reciprocal_rank(ranked[:k], relevant)
+        values[f"recall@{k}"] = _recall(ranked[:k], relevant)
+        values[f"precision@{k}"] = len(relevant.intersection(ranked[:k])) / k
+    values["map"] = _average_precision(ranked, relevant)
+    return values
 
 
-def ndcg(ranked: Sequence[str], judged: Mapping[str, int], k: int) -> float:
-    """Discounted gain of the top k, as a share of the best possible."""
-    ideal = _discounted(sorted((grade for grade in judged.values() if grade > 0), reverse=True)[:k])
-    return _discounted(gains(ranked[:k], judged)) / ideal if ideal else 0.0
+def first_rank(ranked: Sequence[str], relevant: set[str]) -> int:
+    """The rank of the first relevant document, 0 if there is none."""
+    for rank, name in enumerate(ranked, 1):
+        if name in relevant:
+            return rank
+    return 0
+
+
+def _ndcg(ranked: Sequence[str], qrels: Mapping[str, int], k: int) -> float:
+    """Discounted gain of a ranking, as a share of the best possible; a grade below 0 counts as 0."""
+    ideal = _discounted(sorted((grade for grade in qrels.values() if grade > 0), reverse=True)[:k])
+    if not ideal:
+        return 0.0
+    return _discounted([max(0, qrels.get(name, 0)) for name in ranked]) / ideal
 
 
 def _discounted(grades: Sequence[int]) -> float:
     return sum(grade / math.log2(rank + 1) for rank, grade in enumerate(grades, 1))
 
 
-def reciprocal_rank(ranked: Sequence[str], relevant: set[str], k: int) -> float:
-    """1 / the rank of the first relevant document, if that is within k."""
-    rank = first(ranked[:k], relevant)
-    return 1 / rank if rank else 0.0
+def _reciprocal_rank(ranked: Sequence[str], relevant: set[str]) -> float:
+    rank = first_rank(ranked, relevant)
+    if not rank:
+        return 0.0
+    return 1 / rank
 
 
-def recall(ranked: Sequence[str], relevant: set[str], k: int) -> float:
-    """The share of the relevant documents that is in the top k."""
-    return len(relevant.intersection(ranked[:k])) / len(relevant) if relevant else 0.0
+def _recall(ranked: Sequence[str], relevant: set[str]) -> float:
+    """The share of the relevant documents that was found."""
+    if not relevant:
+        return 0.0
+    return len(relevant.intersection(ranked)) / len(relevant)
 
 
-def precision(ranked: Sequence[str], relevant: set[str], k: int) -> float:
-    """The share of the top k that is relevant."""
-    return len(relevant.intersection(ranked[:k])) / k
-
-
-def average_precision(ranked: Sequence[str], relevant: set[str]) -> float:
+def _average_precision(ranked: Sequence[str], relevant: set[str]) -> float:
     """Precision at each relevant document, averaged over all that are relevant."""
+    if not relevant:
+        return 0.0
     found, total = 0, 0.0
     for rank, name in enumerate(ranked, 1):
         if name in relevant:
             found += 1
             total += found / rank
-    return total / len(relevant) if relevant else 0.0
-
-
-def first(ranked: Sequence[str], relevant: set[str]) -> int:
-    """The rank of the first relevant document, 0 if there is none."""
-    return next((rank for rank, name in enumerate(ranked, 1) if name in relevant), 0)
+    return total / len(relevant)

@@ -1,4 +1,4 @@
-"""What came of each question under one system: at which rank it was answered, and by what."""
+"""The outcome of each question under one system: the rank of the first passage that answers it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mundap.evaluation import metrics
+from mundap.evaluation.metrics import first_rank, ranking_metrics
 from mundap.records import Context, Question, Result
 from mundap.text.answers import Mode, has_answer
 from mundap.text.questions import plain
@@ -50,17 +50,42 @@ class System:
         name: What it is called.
         outcomes: One a question.
         missing: Questions it has no result for; they count as wrong.
-        untold: Passages whose text is not known, so that they count as wrong.
+        without_text: Passages whose text is not known, so that they count as wrong.
         disagreements: Passages where a file's own has_answer differs from ours.
-        strangers: Results of questions that were not asked, or that had one before; they do not count.
+        unmatched: Results of questions that were not asked, or that had one before; they do not count.
     """
 
     name: str
     outcomes: list[QuestionOutcome]
     missing: int = 0
-    untold: int = 0
+    without_text: int = 0
     disagreements: int = 0
-    strangers: int = 0
+    unmatched: int = 0
+
+    @property
+    def judged(self) -> bool:
+        """Whether the outcomes come from relevance judgements, not from answers."""
+        return bool(self.outcomes and self.outcomes[0].values)
+
+    @property
+    def scale(self) -> float:
+        """The factor that figures are shown with: accuracy in percent, metrics from 0 to 1."""
+        if self.judged:
+            return 1.0
+        return 100.0
+
+    def figures(self, cuts: Sequence[int]) -> dict[str, np.ndarray]:
+        """What systems are compared by: by name, top-k accuracy or a metric for each question, from 0 to 1."""
+        if self.judged:
+            names = [name for name in self.outcomes[0].values if not name.startswith("precision")]
+            return {name: self.values(name) for name in names}
+        return {f"top-{k}": self.hits(k) for k in cuts}
+
+    def figure_means(self, cuts: Sequence[int]) -> dict[str, float]:
+        """The means of these over the questions, times `scale`."""
+        if not self.outcomes:
+            return dict.fromkeys(self.figures(cuts), 0.0)
+        return {name: self.scale * float(column.mean()) for name, column in self.figures(cuts).items()}
 
     def hits(self, k: int) -> np.ndarray:
         """For each question whether it is answered within the top k."""
@@ -68,14 +93,15 @@ class System:
 
     def accuracy(self, cuts: Iterable[int]) -> dict[str, float]:
         """Percent of questions answered within the top k."""
-        ranks = np.array([outcome.rank or np.inf for outcome in self.outcomes])
-        return {str(k): percent(ranks <= k) for k in cuts}
+        return {str(k): _percent(self.hits(k)) for k in cuts}
 
     def gold_accuracy(self, cuts: Iterable[int]) -> dict[str, float]:
         """Percent of the questions with a known gold passage that have it within the top k."""
         known = [outcome.gold for outcome in self.outcomes if outcome.gold is not None]
+        if not known:
+            return {}
         ranks = np.array([rank or np.inf for rank in known])
-        return {str(k): percent(ranks <= k) for k in cuts} if known else {}
+        return {str(k): _percent(ranks <= k) for k in cuts}
 
     def values(self, name: str) -> np.ndarray:
         """One metric for each question."""
@@ -83,13 +109,16 @@ class System:
 
     def means(self) -> dict[str, float]:
         """The mean of each metric over the questions."""
-        names = self.outcomes[0].values if self.outcomes else {}
-        return {name: round(float(self.values(name).mean()), 6) for name in names}
+        if not self.outcomes:
+            return {}
+        return {name: round(float(self.values(name).mean()), 6) for name in self.outcomes[0].values}
 
 
-def percent(right: np.ndarray) -> float:
+def _percent(right: np.ndarray) -> float:
     """A share in percent, to two places."""
-    return round(100 * float(np.mean(right)), 2) if len(right) else 0.0
+    if not len(right):
+        return 0.0
+    return round(100 * float(np.mean(right)), 2)
 
 
 def by_answers(
@@ -107,41 +136,44 @@ def by_answers(
         name: Of the system.
         questions: All that were asked; those without a result count as wrong.
         results: In any order. They are matched by the question itself, or by its id.
-        match: How answers are looked for.
+        match: How answers are matched.
         lookup: Gives the text of passages that come without one.
         gold: Passages known to answer.
-        watch: Is given each result as it was judged, with `has_answer` set.
+        watch: Called with each judged result, `has_answer` set.
     """
     system = System(name, [])
     outcomes: dict[int, QuestionOutcome] = {}
+    if gold is None:
+        gold = [()] * len(questions)
     for position, result in aligned(questions, results):
         if position is None:
-            system.strangers += 1
+            system.unmatched += 1
             continue
         question = questions[position]
         contexts = tuple(_judged(context, question, match, lookup, system) for context in result.contexts)
         watch(Result(question, contexts))
-        outcomes[position] = _outcome(question, contexts, gold[position] if gold else ())
+        outcomes[position] = _outcome(question, contexts, gold[position])
     system.missing = len(questions) - len(outcomes)
     for position, question in enumerate(questions):
         outcome = outcomes.get(position)
         if outcome is None:
-            outcome = _outcome(question, (), gold[position] if gold else ())
+            outcome = _outcome(question, (), gold[position])
         system.outcomes.append(outcome)
     return system
 
 
 def _outcome(question: Question, contexts: Sequence[Context], gold: Sequence[str]) -> QuestionOutcome:
-    """What came of a question whose passages are judged by the answers in them."""
-    rank, found = 0, None
+    """The outcome of a question whose passages are judged by the answers in them."""
+    rank, found, top, gold_rank = 0, None, None, None
+    if contexts:
+        top = contexts[0]
     for place, context in enumerate(contexts, 1):
         if context.has_answer:
             rank, found = place, context
             break
-    gold_rank = None
     if gold:
-        gold_rank = metrics.first([context.id for context in contexts], set(gold))
-    return QuestionOutcome(question, rank, gold_rank, found, contexts[0] if contexts else None)
+        gold_rank = first_rank([context.id for context in contexts], set(gold))
+    return QuestionOutcome(question, rank, gold_rank, found, top)
 
 
 def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | None, system: System) -> Context:
@@ -150,7 +182,7 @@ def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | 
         if known:
             context = replace(context, text=known.text, title=known.title)
     if not context.text:
-        system.untold += context.has_answer is None
+        system.without_text += context.has_answer is None
         return replace(context, has_answer=bool(context.has_answer))
     right = has_answer(context.text, question.answers, match)
     system.disagreements += context.has_answer is not None and context.has_answer != right
@@ -203,22 +235,22 @@ def by_qrels(
         level: From which grade on a document is relevant (nDCG uses the grades themselves).
         questions: For the questions' texts.
         lookup: For the passages' texts.
-        watch: Is given each judged result.
+        watch: Called with each judged result.
     """
     judge = _Judge(qrels, tuple(cuts), level, questions or {}, lookup)
     outcomes: dict[str, QuestionOutcome] = {}
-    strangers = 0
+    unmatched = 0
     for result in results:
         key = result.question.id
         if key not in qrels or key in outcomes:
-            strangers += 1
+            unmatched += 1
             continue
         watch(result)
         outcomes[key] = judge.outcome(result)
     missing = [key for key in qrels if key not in outcomes]
     for key in missing:
         outcomes[key] = judge.outcome(Result(Question(key, ""), ()))
-    return System(name, [outcomes[key] for key in qrels], len(missing), strangers=strangers)
+    return System(name, [outcomes[key] for key in qrels], len(missing), unmatched=unmatched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +265,15 @@ class _Judge:
 
     def outcome(self, result: Result) -> QuestionOutcome:
         key = result.question.id
-        judged = self.qrels[key]
+        qrels = self.qrels[key]
         ranked = [context.id for context in result.contexts]
-        relevant = {document for document, grade in judged.items() if grade >= self.level}
-        rank = metrics.first(ranked, relevant)
+        rank = first_rank(ranked, {document for document, grade in qrels.items() if grade >= self.level})
         found = top = None
         if rank:
             found = self._with_text(result.contexts[rank - 1])
         if result.contexts:
             top = self._with_text(result.contexts[0])
-        values = _values(ranked, judged, relevant, self.cuts)
+        values = ranking_metrics(ranked, qrels, self.level, self.cuts)
         return QuestionOutcome(self.questions.get(key, result.question), rank, None, found, top, values)
 
     def _with_text(self, context: Context) -> Context:
@@ -254,28 +285,17 @@ class _Judge:
         return replace(context, text=known.text, title=known.title)
 
 
-def _values(ranked: list[str], judged: Mapping[str, int], relevant: set[str], cuts: Sequence[int]) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for k in cuts:
-        values[f"ndcg@{k}"] = metrics.ndcg(ranked, judged, k)
-        values[f"mrr@{k}"] = metrics.reciprocal_rank(ranked, relevant, k)
-        values[f"recall@{k}"] = metrics.recall(ranked, relevant, k)
-        values[f"precision@{k}"] = metrics.precision(ranked, relevant, k)
-    values["map"] = metrics.average_precision(ranked, relevant)
-    return values
-
-
 def summary(system: System, cuts: Sequence[int]) -> dict[str, Any]:
     """The figures of a system as they stand in `--json` output."""
-    if system.outcomes and system.outcomes[0].values:
+    if system.judged:
         return {"questions": len(system.outcomes), **system.means(), "missing": system.missing}
     found: dict[str, Any] = {"questions": len(system.outcomes), "accuracy": system.accuracy(cuts)}
     known = sum(outcome.gold is not None for outcome in system.outcomes)
     if known:
         found["gold"] = {"questions": known, "accuracy": system.gold_accuracy(cuts)}
     found["missing"] = system.missing
-    if system.untold:
-        found["passages_without_text"] = system.untold
+    if system.without_text:
+        found["passages_without_text"] = system.without_text
     if system.disagreements:
         found["has_answer_disagreements"] = system.disagreements
     return found

@@ -1,4 +1,4 @@
-"""Answers made here, to be evaluated: passages found, or given, are read as `ask` reads them."""
+"""Read passages, as `ask` does, to evaluate the answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class _Plan:
 
     Attributes:
         question: What is asked.
-        match: How its answers are looked for.
+        match: How its answers are matched.
         hits: What was found, best first.
         right: Which of those have the answer.
         reader: Which reader reads them.
         known: Whether the reader knows the script of the question; if not, nothing is read, as in `mundap ask`.
         deepest: How many are read.
-        others: Those found when no document with the answer is to be had; as many are read.
+        others: Those found when the documents with the answer are removed; as many are read.
     """
 
     question: Question
@@ -63,7 +63,7 @@ class PassageReading:
     Args:
         task: Where the passages come from, and which reader reads how many of them.
         found: Gets notes on what could not be read.
-        rule: How the answers of a question are looked for.
+        rule: How the answers of a question are matched.
     """
 
     def __init__(self, task: AnswersTask, found: AnswerFigures, rule: Rule) -> None:
@@ -82,8 +82,10 @@ class PassageReading:
         if self._task.run:
             self._given = self._contexts(self._task.run, {plain(question.text) for question in asked})
         outcomes = list(counted(self._outcomes(asked), "reading", len(asked)))
-        self._found.doubt(self._without, "questions have no passage to read: they count as wrong")
-        self._found.doubt(self._foreign, "questions are in a script that the reader does not know: they count as wrong")
+        self._found.add_note(self._without, "questions have no passage to read: they count as wrong")
+        self._found.add_note(
+            self._foreign, "questions are in a script that the reader does not know: they count as wrong"
+        )
         return outcomes
 
     def _outcomes(self, asked: Sequence[Question]) -> Iterator[AnswerOutcome]:
@@ -107,8 +109,9 @@ class PassageReading:
         return _Plan(question, match, hits, right, reader, known, self._cuts[-1], others)
 
     def _passages(self, asked: Sequence[Question]) -> Iterator[tuple[Question, list[Hit]]]:
-        # Enough for as many again when those with the answer are taken away.
-        size = search_depth(self._cuts[-1]) * (3 if self._task.removed else 1)
+        size = search_depth(self._cuts[-1])
+        if self._task.removed:
+            size *= 3  # enough for as many again when those with the answer are taken away
         if self._task.run:
             for question in asked:
                 contexts = self._given.get(plain(question.text), [])
@@ -139,28 +142,33 @@ class PassageReading:
                 found[name] = [one for one in result.contexts if one.text.strip()]
                 lost += len(result.contexts) - len(found[name])
         if not found:
-            reason = f" {faults.skipped[0].source}: {faults.skipped[0].reason}." if faults.skipped else ""
+            reason = ""
+            for skipped in faults.skipped[:1]:
+                reason = f" {skipped.source}: {skipped.reason}."
             raise MundapError(f"{path}: none of the questions is in it.{reason} Give the run of these questions.")
         self._found.skipped += faults.skipped
-        self._found.doubt(lost, f"passages of {Path(path).name} have no text: they are left out")
+        self._found.add_note(lost, f"passages of {Path(path).name} have no text: they are left out")
         return found
 
     def _outcome(self, plan: _Plan, read: Mapping[int, list[Scored]]) -> AnswerOutcome:
         question, match = plan.question, plan.match
-        cuts = self._cuts if self._open else ()
+        cuts: tuple[int, ...] = ()
+        if self._open:
+            cuts = self._cuts
         oracle = {k: any(plan.right[:k]) for k in cuts}
         if not plan.needed:
             return AnswerOutcome(question, "", 0.0, 0.0, match, None, (), dict.fromkeys(cuts, 0.0), oracle)
         by_cut: dict[int, float] = {}
-        answer: Answer | None = None
+        em = f1 = 0.0
         for k in cuts or (1,):
             answer = self._best(plan, read, range(min(search_depth(k), len(plan.hits))), k)
-            by_cut[k] = judge(answer.text if answer else "", question.answers, match)[0]
+            text, confidence, features = "", 0.0, (0.0,) * len(FEATURES)
+            if answer is not None:
+                text, confidence, features = answer.text, answer.confidence, answer.features
+            em, f1 = judge(text, question.answers, match)
+            if self._open:
+                by_cut[k] = em
         threshold = plan.reader.config.fitted_for(question.text).threshold
-        text, confidence, features = "", 0.0, (0.0,) * len(FEATURES)
-        if answer is not None:
-            text, confidence, features = answer.text, answer.confidence, answer.features
-        em, f1 = judge(text, question.answers, match)
         return AnswerOutcome(
             question,
             text,
@@ -169,7 +177,7 @@ class PassageReading:
             match,
             confidence,
             features,
-            by_cut if self._open else {},
+            by_cut,
             oracle,
             self._best(plan, read, plan.others, plan.deepest),
             (
@@ -191,7 +199,7 @@ class PassageReading:
             read_all=not self._task.early,
             k=k,
         )
-        return found[0] if found else None
+        return next(iter(found), None)
 
     def _of_first(self, plan: _Plan, read: Mapping[int, list[Scored]], numbers: Sequence[int]) -> Answer | None:
         """The best answer in the first few of these passages."""
@@ -199,7 +207,7 @@ class PassageReading:
             return None
         hits, scored = [plan.hits[n] for n in numbers], [read[n] for n in numbers[:FIRST_PASSAGES]]
         found = rank_answers(plan.reader, plan.question.text, hits, scored)
-        return found[0] if found else None
+        return next(iter(found), None)
 
 
 def _read(plans: Sequence[_Plan]) -> list[list[list[Scored]]]:

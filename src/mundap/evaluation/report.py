@@ -1,4 +1,4 @@
-"""An HTML page about an evaluation: one file, no scripts, nothing loaded from anywhere."""
+"""The HTML report of an evaluation: one file, no scripts, no outside requests."""
 
 import html
 import re
@@ -9,14 +9,12 @@ from mundap.charts import COLOURS, line_chart
 from mundap.evaluation.compare import (
     ChangedQuestion,
     Differences,
-    alone,
-    figures,
-    judged,
+    answered_by_one,
     mean_overlap,
-    means,
     word_overlap,
 )
 from mundap.evaluation.outcomes import System
+from mundap.evaluation.significance import Difference
 from mundap.pages import write_page
 from mundap.records import Context
 from mundap.version import __version__
@@ -42,7 +40,7 @@ def write_report(
     parts = [
         f"<h1>{_text(title)}</h1>",
         f"<p class=dim>{len(systems[0].outcomes):,} questions. Made by mundap {__version__}.</p>",
-        f"<h2>{'A relevant document' if judged(systems[0]) else 'An answer'} among the top k</h2>",
+        f"<h2>{_counted(systems[0])} among the top k</h2>",
         _chart(systems, max(cuts)),
         "<h2>Figures</h2>",
         _table(systems, cuts, between),
@@ -51,66 +49,90 @@ def write_report(
     return write_page(Path(folder) / "index.html", title, parts)
 
 
+def _counted(system: System) -> str:
+    if system.judged:
+        return "A relevant document"
+    return "An answer"
+
+
 def _chart(systems: Sequence[System], deepest: int) -> str:
     """Accuracy against k, on a logarithmic axis."""
-    points = sorted(
-        {k for k in (round(10 ** (step / 20)) for step in range(101)) if k <= deepest} | {1, max(2, deepest)}
-    )
-    curves = {system.name: [(k, 100 * float(system.hits(k).mean())) for k in points] for system in systems}
+    points = {1, max(2, deepest)}
+    for step in range(101):
+        k = round(10 ** (step / 20))
+        if k <= deepest:
+            points.add(k)
+    curves = {}
+    for system in systems:
+        curves[system.name] = [(k, 100 * float(system.hits(k).mean())) for k in sorted(points)]
     return line_chart(curves, "k (passages)", "%", logarithmic=True, top=100)
 
 
 def _table(systems: Sequence[System], cuts: Sequence[int], differences: Differences) -> str:
-    names = figures(systems[0], cuts)
-    percent = not judged(systems[0])
-    places, scale = (1, 100.0) if percent else (3, 1.0)
-    rows = [f"<tr><th>{_heading(percent)}</th>{''.join(f'<th>{name}</th>' for name in names)}</tr>"]
+    first = systems[0]
+    heading, places, test = "accuracy, %", 1, "McNemar's exact test"
+    if first.judged:
+        heading, places, test = "0 to 1", 3, "a randomisation test with 10,000 draws"
+    names = "".join(f"<th>{name}</th>" for name in first.figures(cuts))
+    rows = [f"<tr><th>{heading}</th>{names}</tr>"]
     for number, system in enumerate(systems):
+        apart = differences.get(system.name, {})
         cells = []
-        for name, value in zip(names, means(system, cuts), strict=True):
+        for name, value in system.figure_means(cuts).items():
             cell = f"{value:.{places}f}"
-            if system.name in differences:
-                one = differences[system.name][name]
-                sure = " class=sure" if one.p < 0.05 else ""
-                tip = f"95 % interval {scale * one.low:+.{places}f} to {scale * one.high:+.{places}f}"
-                apart = f"{scale * one.mean:+.{places}f}, p {_chance(one.p)}"
-                cell += f"<br><small{sure} title='{tip}'>{apart}</small>"
+            if name in apart:
+                cell += f"<br>{_difference(apart[name], first.scale, places)}"
             cells.append(f"<td>{cell}</td>")
         chip = f"<span class=chip style='background:{COLOURS[number % len(COLOURS)]}'></span>"
         rows.append(f"<tr><td>{chip}{_text(system.name)}</td>{''.join(cells)}</tr>")
-    test = "McNemar's exact test" if percent else "a randomisation test with 10,000 draws"
-    note = f"Below each figure: the difference from {_text(systems[0].name)} and its p by {test}, paired by question."
-    return f"<div class=wide><table>{''.join(rows)}</table></div><p class=dim>{note if len(systems) > 1 else ''}</p>"
+    note = ""
+    if len(systems) > 1:
+        note = f"Below each figure: the difference from {_text(first.name)} and its p by {test}, paired by question."
+    return f"<div class=wide><table>{''.join(rows)}</table></div><p class=dim>{note}</p>"
 
 
-def _heading(percent: bool) -> str:
-    return "accuracy, %" if percent else "0 to 1"
+def _difference(one: Difference, scale: float, places: int) -> str:
+    sure = ""
+    if one.p < 0.05:
+        sure = " class=sure"
+    tip = f"95 % interval {scale * one.low:+.{places}f} to {scale * one.high:+.{places}f}"
+    return f"<small{sure} title='{tip}'>{scale * one.mean:+.{places}f}, p {_p_value(one.p)}</small>"
 
 
-def _chance(p: float) -> str:
-    return "&lt; .001" if p < 0.001 else f"= {p:.3f}".replace("0.", ".", 1)
+def _p_value(p: float) -> str:
+    if p < 0.001:
+        return "&lt; .001"
+    return f"= {p:.3f}".replace("0.", ".", 1)
 
 
 def _lists(systems: Sequence[System], k: int) -> list[str]:
     if len(systems) < 2:
-        missed = [outcome for outcome in systems[0].outcomes if not 0 < outcome.rank <= k]
-        items = "".join(
-            _case_of(outcome.question.text, outcome.question.answers, [("first instead", 1, outcome.top)])
-            for outcome in missed[:_SHOWN]
-        )
-        return [f"<h2>Not answered in the top {k}: {len(missed):,}</h2>{_few(len(missed))}{items}"]
+        return _missed(systems[0], k)
     parts = []
-    for name, cases in alone(systems, k).items():
+    for name, cases in answered_by_one(systems, k).items():
+        words = ""
         share = mean_overlap(cases)
-        words = f" They share {100 * share:.0f} % of their words with the passage found." if share is not None else ""
+        if share is not None:
+            words = f" They share {100 * share:.0f} % of their words with the passage found."
         parts.append(f"<h2>Only {_text(name)} answers in the top {k}: {len(cases):,}</h2>")
         parts.append(f"<p class=dim>{words}</p>{_few(len(cases))}")
         parts += [_won(case) for case in cases[:_SHOWN]]
     return parts
 
 
+def _missed(system: System, k: int) -> list[str]:
+    missed = [outcome for outcome in system.outcomes if not 0 < outcome.rank <= k]
+    parts = [f"<h2>Not answered in the top {k}: {len(missed):,}</h2>{_few(len(missed))}"]
+    for outcome in missed[:_SHOWN]:
+        rows = [("first instead", 1, outcome.top)]
+        parts.append(_case_of(outcome.question.text, outcome.question.answers, rows))
+    return parts
+
+
 def _few(number: int) -> str:
-    return f"<p class=dim>The first {_SHOWN} are shown.</p>" if number > _SHOWN else ""
+    if number <= _SHOWN:
+        return ""
+    return f"<p class=dim>The first {_SHOWN} are shown.</p>"
 
 
 def _won(case: ChangedQuestion) -> str:
@@ -130,17 +152,25 @@ def _case_of(question: str, answers: Sequence[str], rows: Sequence[tuple[str, in
 
 
 def _marked(text: str, answers: Sequence[str]) -> str:
-    """The passage with the answers in it highlighted, as far as they stand there letter by letter."""
+    """The passage with literal matches of the answers highlighted."""
     wanted = [re.escape(answer.strip()) for answer in sorted(answers, key=len, reverse=True)[:_MARKED]]
     if not wanted:
         return _text(text)
     parts = re.split(rf"\b({'|'.join(wanted)})\b", text, flags=re.IGNORECASE)
-    return "".join(f"<mark>{_text(part)}</mark>" if number % 2 else _text(part) for number, part in enumerate(parts))
+    marked = ""
+    for number, part in enumerate(parts):  # every other one is an answer
+        if number % 2:
+            marked += f"<mark>{_text(part)}</mark>"
+        else:
+            marked += _text(part)
+    return marked
 
 
 def _shared(question: str, context: Context) -> str:
     overlap = word_overlap(question, context)
-    return f"; {100 * overlap:.0f} % of the question's words" if overlap is not None else ""
+    if overlap is None:
+        return ""
+    return f"; {100 * overlap:.0f} % of the question's words"
 
 
 def _text(text: str) -> str:

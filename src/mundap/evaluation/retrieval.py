@@ -1,8 +1,9 @@
-"""Measure retrieval: the one place of this room that can ask an index. All else here sees results alone."""
+"""Evaluate retrieval: search an index, or read runs, and judge the results."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from mundap.datasets.detect import detect
 from mundap.datasets.runs import Faults, read_run, writing
 from mundap.disk import apart
 from mundap.errors import UsageError
-from mundap.evaluation.compare import Differences, against_first, judged
+from mundap.evaluation.compare import Differences, against_first
 from mundap.evaluation.outcomes import CUTS, QREL_CUTS, System, aligned, by_answers, by_qrels, summary
 from mundap.index.index import Index
 from mundap.mining.gold import find_gold
@@ -25,7 +26,7 @@ from mundap.text.answers import Mode, broken_patterns, looks_like_pattern
 from mundap.text.scripts import is_foreign
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
-"""Lets items by and shows how many: (items, what is done, how many there are)."""
+"""Passes items on and shows progress: (items, what is done, how many there are)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class RetrievalTask:
         runs: Files of results to judge instead of searching.
         candidates: A file of results whose passages are put in order instead of searching.
         cuts: The k.
-        match: How answers are looked for; None: what the questions suggest.
+        match: How answers are matched; None: what the questions suggest.
         gold: Whether to judge by gold passage too.
         limit: How many of the questions.
         seed: Which of them.
@@ -73,28 +74,28 @@ class RetrievalTask:
     out: str | None = None
 
     def __post_init__(self) -> None:
-        if self.folder and (self.qrels or self.questions):
+        if self.folder and any((self.qrels, self.questions)):
             raise UsageError("a BEIR folder has queries and qrels of its own: give no others")
-        if self.runs and (self.modes or self.candidates or self.out):
+        if self.runs and any((self.modes, self.candidates, self.out)):
             raise UsageError("runs hold what was found before: give no modes, candidates or output with them")
-        if not self.runs and not (self.questions or self.folder):
+        if not any((self.runs, self.questions, self.folder)):
             raise UsageError("nothing to evaluate: give a file of questions, a BEIR folder or a run")
 
     @property
     def judged(self) -> bool:
-        """Whether relevance is judged; otherwise answers are looked for."""
+        """Whether results are judged by qrels, not by answers."""
         return bool(self.folder or self.qrels)
 
 
 @dataclass(slots=True)
 class RetrievalFigures:
-    """What was found out.
+    """The figures of an evaluation of retrieval.
 
     Attributes:
         systems: The first is what the others are compared with.
         cuts: The k.
-        match: How answers were looked for, if they were.
-        notes: What one should know before trusting the figures.
+        match: How answers were matched, if they were.
+        notes: What affects the figures, one line each.
         skipped: Rows that could not be read.
         unmapped: Questions whose gold passage is not in the index.
     """
@@ -109,7 +110,7 @@ class RetrievalFigures:
 
     @property
     def differences(self) -> Differences:
-        """How each system but the first differs from the first; computed once, for it takes seconds."""
+        """How each system but the first differs from the first. Computed once: it takes seconds."""
         if self._differences is None:
             self._differences = against_first(self.systems, self.cuts)
         return self._differences
@@ -118,7 +119,9 @@ class RetrievalFigures:
         """The figures as they stand in `--json` output."""
         first = self.systems[0]
         found = {system.name: summary(system, self.cuts) for system in self.systems}
-        facts: dict[str, Any] = {"match": self.match} if self.match else {}
+        facts: dict[str, Any] = {}
+        if self.match:
+            facts["match"] = self.match
         if self.unmapped is not None:
             facts["gold_not_in_pool"] = self.unmapped
         facts["notes"] = self.notes
@@ -126,10 +129,9 @@ class RetrievalFigures:
         facts["skipped_count"] = len(self.skipped)
         if len(self.systems) == 1:
             return {"mode": first.name, **found[first.name], **facts}
-        scale = 1.0 if judged(first) else 100.0
-        differences = {
-            name: {figure: one.as_dict(scale) for figure, one in row.items()} for name, row in self.differences.items()
-        }
+        differences = {}
+        for name, row in self.differences.items():
+            differences[name] = {figure: one.as_dict(first.scale) for figure, one in row.items()}
         return {"questions": len(first.outcomes), "modes": found, f"against_{first.name}": differences, **facts}
 
 
@@ -141,12 +143,17 @@ def measure(task: RetrievalTask, counted: Counted = lambda items, what, total: i
         counted: Shows progress.
     """
     job = _Job(task, counted)
-    systems = job.by_qrels() if task.judged else job.by_answers()
+    if task.judged:
+        systems = job.by_qrels()
+    else:
+        systems = job.by_answers()
     for system in systems:
-        job.doubt(system.missing, f"questions have no result in {system.name}: they count as wrong")
-        job.doubt(system.untold, f"passages of {system.name} have no text here and count as wrong: give the index too")
-        job.doubt(system.disagreements, f"passages of {system.name} are judged otherwise than its has_answer says")
-        job.doubt(system.strangers, f"results of {system.name} are of questions not asked, or come twice: left out")
+        job.add_note(system.missing, f"questions have no result in {system.name}: they count as wrong")
+        job.add_note(
+            system.without_text, f"passages of {system.name} have no text here and count as wrong: give the index too"
+        )
+        job.add_note(system.disagreements, f"passages of {system.name} are judged otherwise than its has_answer says")
+        job.add_note(system.unmatched, f"results of {system.name} are of questions not asked, or come twice: left out")
     job.found.systems = systems
     return job.found
 
@@ -155,12 +162,14 @@ class _Job:
     def __init__(self, task: RetrievalTask, counted: Counted) -> None:
         self._task = task
         self._counted = counted
-        cuts = task.cuts or (QREL_CUTS if task.judged else CUTS)
-        self.found = RetrievalFigures([], tuple(sorted(set(cuts))))
+        cuts: tuple[int, ...] = CUTS
+        if task.judged:
+            cuts = QREL_CUTS
+        self.found = RetrievalFigures([], tuple(sorted(set(task.cuts or cuts))))
         self._given: list[list[str]] | None = None
 
-    def doubt(self, number: int, what: str) -> None:
-        """Note something that makes figures other than one may expect."""
+    def add_note(self, number: int, what: str) -> None:
+        """Add a note on something that affects the figures, if it occurred at all."""
         text = f"{number:,} {what}"
         if number and text not in self.found.notes:
             self.found.notes.append(text)
@@ -168,21 +177,23 @@ class _Job:
     @cached_property
     def _index(self) -> Index:
         given = self._task.index
-        return given if isinstance(given, Index) else Index(given)
+        if isinstance(given, Index):
+            return given
+        return Index(given)
 
     def by_answers(self) -> list[System]:
         task = self._task
-        asked = self._sample(self._asked() if task.questions else self._asked_in_runs())
-        match = self.found.match = task.match or (
-            queries.choose_match(task.questions, task.form)
-            if task.questions
-            else queries.match_for([answer for question in asked for answer in question.answers])
-        )
+        if task.questions:
+            asked = self._sample(self._asked())
+        else:
+            asked = self._sample(self._asked_in_runs())
+        match = self.found.match = task.match or self._suggested_match(asked)
         self._doubts(asked, match)
-        gold = self._gold(asked, match) if task.index or not task.runs else None
+        if task.runs and not task.index:  # without an index, neither texts nor gold passages can be looked up
+            return [by_answers(name, asked, results, match) for name, results in self._runs()]
+        gold = self._gold(asked, match)
         if task.runs:
-            lookup = self._lookup if task.index else None
-            return [by_answers(name, asked, results, match, lookup, gold) for name, results in self._runs()]
+            return [by_answers(name, asked, results, match, self._lookup, gold) for name, results in self._runs()]
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:
@@ -190,26 +201,26 @@ class _Job:
                 systems.append(by_answers(mode, asked, results, match, None, gold, watch))
         return systems
 
+    def _suggested_match(self, asked: Sequence[Question]) -> Mode:
+        if self._task.questions:
+            return queries.choose_match(self._task.questions, self._task.form)
+        return queries.match_for(_answers(asked))
+
     def by_qrels(self) -> list[System]:
         task = self._task
-        folder = Path(task.folder) if task.folder else None
-        qrels, skipped = beir.read_qrels(beir.qrels_path(folder, task.split) if folder else str(task.qrels))
-        self.found.skipped += skipped
         asked: dict[str, Question] = {}
-        if folder or task.questions:
+        if task.folder or task.questions:
             asked = {question.id: question for question in self._asked()}
-        if task.limit:
-            questions = [asked.get(name) or Question(name, "") for name in qrels]
-            chosen = {question.id for question in self._sample(questions)}
-            qrels = {name: judged for name, judged in qrels.items() if name in chosen}
+        qrels = self._qrels(asked)
         options = (self.found.cuts, task.level, asked)
         if task.runs:
-            lookup = self._lookup if task.index else None
+            lookup = None
+            if task.index:
+                lookup = self._lookup
             return [by_qrels(name, qrels, results, *options, lookup) for name, results in self._runs()]
-        strangers = sum(name not in asked for name in qrels)
-        self.doubt(strangers, "judged questions are not among the questions: they count as 0")
         by_document = self._judges_documents(qrels)
         wanted = [question for question in asked.values() if question.id in qrels]
+        self.add_note(len(qrels) - len(wanted), "judged questions are not among the questions: they count as 0")
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:
@@ -217,29 +228,43 @@ class _Job:
                 systems.append(by_qrels(mode, qrels, results, *options, self._lookup, watch))
         return systems
 
+    def _qrels(self, asked: Mapping[str, Question]) -> beir.Qrels:
+        """The judgements, of as many questions as the task wants."""
+        task = self._task
+        path: str | Path = str(task.qrels)
+        if task.folder:
+            path = beir.qrels_path(Path(task.folder), task.split)
+        qrels, skipped = beir.read_qrels(path)
+        self.found.skipped += skipped
+        if not task.limit:
+            return qrels
+        chosen = self._sample([asked.get(name) or Question(name, "") for name in qrels])
+        names = {question.id for question in chosen}
+        return {name: grades for name, grades in qrels.items() if name in names}
+
     def _judges_documents(self, qrels: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether judgements speak of documents, not of passages; where a document is one passage they are the same."""
+        """Whether the qrels are of documents, not of passages; where each document is one passage they are the same."""
         relevant: set[str] = set()
         for grades in qrels.values():
             relevant.update(name for name, grade in grades.items() if grade >= self._task.level)
         known = [name for name in relevant if self._index.has(name)]
         missing = len(relevant) - len(known)
-        self.doubt(missing, f"of {len(relevant):,} relevant ids are not in the index")
+        self.add_note(missing, f"of {len(relevant):,} relevant ids are not in the index")
         return any(self._index.passage(name) is None for name in known)
 
     def _asked(self) -> list[Question]:
         task = self._task
+        path: str | Path = str(task.questions)
+        form = task.form
         if task.folder:
-            path: str | Path = beir.queries_path(Path(task.folder))
-            form: str | None = "jsonl"
-        else:
-            path = str(task.questions)
-            form = task.form or ("queries" if task.qrels and not detect(path).is_json else None)
+            path, form = beir.queries_path(Path(task.folder)), "jsonl"
+        elif form is None and task.qrels and not detect(path).is_json:
+            form = "queries"
         found, skipped = queries.read_all(path, form, unanswerable=True)
         self.found.skipped += skipped
         if not task.judged:
             known = [question for question in found if not question.unanswerable]
-            self.doubt(len(found) - len(known), "questions have no answer, says the file: they are left out")
+            self.add_note(len(found) - len(known), "questions have no answer, says the file: they are left out")
             found = known
         return found
 
@@ -259,29 +284,28 @@ class _Job:
         return list(found.values())
 
     def _doubts(self, asked: Sequence[Question], match: Mode) -> None:
-        self.doubt(sum(not question.answers for question in asked), "questions have no answer: they count as wrong")
+        self.add_note(sum(not question.answers for question in asked), "questions have no answer: they count as wrong")
         repeated = sum(number - 1 for number in Counter(question.text for question in asked).values())
-        self.doubt(repeated, "questions stand in the file before: each counts")
-        answers = [answer for question in asked for answer in question.answers]
+        self.add_note(repeated, "questions stand in the file before: each counts")
+        answers = _answers(asked)
         if match == "regex":
             broken = broken_patterns(answers)
-            self.doubt(len(broken), f"answers are no regular expressions and match nothing, such as {broken[:1]}")
+            self.add_note(len(broken), f"answers are no regular expressions and match nothing, such as {broken[:1]}")
             return
         patterns = sum(map(looks_like_pattern, answers))
         if 10 * patterns > len(answers):
-            self.doubt(patterns, "answers look like regular expressions: match them as such if they are")
+            self.add_note(patterns, "answers look like regular expressions: match them as such if they are")
 
     def _gold(self, asked: Sequence[Question], match: Mode) -> list[list[str]] | None:
         if not self._task.gold or not any(question.gold for question in asked):
             return None
-        found = [
-            [passage.id for passage in find_gold(self._index, question, match)]
-            for question in self._counted(asked, "finding gold passages", len(asked))
-        ]
+        found = []
+        for question in self._counted(asked, "finding gold passages", len(asked)):
+            found.append([passage.id for passage in find_gold(self._index, question, match)])
         known = sum(bool(question.gold) for question in asked)
         self.found.unmapped = known - sum(map(bool, found))
         left_out = "questions have a gold passage that is not in the index: accuracy by gold is that of the others"
-        self.doubt(self.found.unmapped, left_out)
+        self.add_note(self.found.unmapped, left_out)
         return found
 
     def _runs(self) -> Iterator[tuple[str, Iterator[Result]]]:
@@ -293,8 +317,8 @@ class _Job:
         yield from read_run(path, faults)
         self.found.skipped += faults.skipped
         name = Path(path).name
-        self.doubt(faults.duplicates, f"passages stand twice under a question in {name}: the best place counts")
-        self.doubt(faults.ties, f"questions have passages with equal scores in {name}: ordered as trec_eval does")
+        self.add_note(faults.duplicates, f"passages stand twice under a question in {name}: the best place counts")
+        self.add_note(faults.ties, f"questions have passages with equal scores in {name}: ordered as trec_eval does")
 
     @cached_property
     def _modes(self) -> list[Any]:
@@ -307,13 +331,10 @@ class _Job:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
         if self._task.reranker:
             foreign = sum(is_foreign(one.text, self._reader.config.scripts) for one in asked)
-            self.doubt(foreign, "questions are in a script that the reader does not know: not reranked")
+            self.add_note(foreign, "questions are in a script that the reader does not know: not reranked")
             found = (self._reranked(result) for result in found)
-        if self._task.folder:  # in some BEIR sets the questions are documents too, and BEIR does not count those
-            found = (
-                replace(result, contexts=tuple(one for one in result.contexts if one.id != result.question.id))
-                for result in found
-            )
+        if self._task.folder:
+            found = map(_without_itself, found)
         return self._counted(found, mode, len(asked))
 
     @cached_property
@@ -335,30 +356,50 @@ class _Job:
                 if position is not None:
                     self._given[position] = [context.id for context in result.contexts]
             lost = sum(not names for names in self._given)
-            self.doubt(lost, "questions have no candidates: they count as wrong")
-            names = {name for listed in self._given for name in listed}
-            strangers = sum(not self._index.has(name) for name in names)
-            self.doubt(strangers, f"of {len(names):,} candidates are not in the index")
+            self.add_note(lost, "questions have no candidates: they count as wrong")
+            names = set(itertools.chain.from_iterable(self._given))
+            unmatched = sum(not self._index.has(name) for name in names)
+            self.add_note(unmatched, f"of {len(names):,} candidates are not in the index")
         return self._given
 
     def _lookup(self, name: str) -> Context | None:
         found = self._index.passage(name) or self._index.document(name)
-        return Context(name, found.title, found.text) if found else None
+        if found is None:
+            return None
+        return Context(name, found.title, found.text)
 
     @contextmanager
     def _watching(self, mode: str) -> Iterator[Callable[[Result], None]]:
-        with ExitStack() as stack:
-            path = Path(self._task.out) if self._task.out else None
-            if path and len(self._modes) > 1:
-                stem, dot, rest = path.name.partition(".")
-                path = path.with_name(f"{stem}.{mode}{dot}{rest}")
-            if path:
-                task = self._task
-                apart(path, task.questions, task.qrels, task.candidates)
-            yield stack.enter_context(writing(path, f"mundap-{mode}")) if path else lambda result: None
+        """What takes each result of a mode: writes it, if the task has an output."""
+        task = self._task
+        if not task.out:
+            yield lambda result: None
+            return
+        path = Path(task.out)
+        if len(self._modes) > 1:
+            stem, dot, rest = path.name.partition(".")
+            path = path.with_name(f"{stem}.{mode}{dot}{rest}")
+        apart(path, task.questions, task.qrels, task.candidates)
+        with writing(path, f"mundap-{mode}") as write:
+            yield write
+
+
+def _answers(asked: Sequence[Question]) -> list[str]:
+    answers: list[str] = []
+    for question in asked:
+        answers += question.answers
+    return answers
+
+
+def _without_itself(result: Result) -> Result:
+    """In some BEIR sets the questions are documents too, and BEIR does not count those."""
+    contexts = tuple(one for one in result.contexts if one.id != result.question.id)
+    return replace(result, contexts=contexts)
 
 
 def _short(paths: Sequence[str]) -> list[str]:
     """Names for runs, different from each other."""
     short = [Path(path).name.removesuffix(".gz").rsplit(".", 1)[0] for path in paths]
-    return short if len(set(short)) == len(short) else [str(path) for path in paths]
+    if len(set(short)) < len(short):
+        return [str(path) for path in paths]
+    return short

@@ -1,4 +1,4 @@
-"""Is a difference more than chance? Paired tests: both systems answered the same questions."""
+"""Paired significance tests of two systems on the same questions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +65,9 @@ def compare(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Difference:
 def _mcnemar(better: int, worse: int) -> float:
     from scipy.stats import binomtest
 
-    return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+    if better + worse == 0:
+        return 1.0
+    return float(binomtest(better, better + worse).pvalue)
 
 
 def _randomisation(difference: np.ndarray, rng: np.random.Generator) -> float:

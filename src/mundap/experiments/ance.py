@@ -122,7 +122,9 @@ def _measure(name: str) -> Any:
         if name == MAXP:
             return _as_documents(_measured(lab, model, **_by_document(lab)))
         values = _measured(lab, model)
-        return values | _as_documents(values) if name == ANCE else values
+        if name == ANCE:
+            values |= _as_documents(values)
+        return values
 
     return measure
 
@@ -168,9 +170,12 @@ def _appendix(lab: Lab, outcomes: Outcomes) -> Extra:
         lab.tell("looking at the negatives")
         folder = lab.folder(slug(ANCE), 0)
         exchange = ExchangeFolder(folder / trainer.EXCHANGE)
-        published = Generation.open(exchange, exchange.published()[-1])
+        newest = Generation.open(exchange, exchange.published()[-1])
+        published = {}
+        if newest is not None:
+            published[ANCE] = newest
         models = {"base": lab.data.base_model, WARM: _warm(lab, 0), ANCE: folder / "model"}
-        found = evidence.look(lab, models, {ANCE: published} if published else {})
+        found = evidence.compare_negatives(lab, models, published)
         evidence.save(found, path)
     found = evidence.load(path)
     parts = _training_curves(lab)

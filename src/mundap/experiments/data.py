@@ -24,7 +24,7 @@ from mundap.index.index import Index
 from mundap.mining.gold import find_gold
 from mundap.mining.make import MiningReport, Rules, make
 from mundap.mining.negatives import Counts, Miner
-from mundap.records import Context, Example, Passage, Question
+from mundap.records import Example, Passage, Question
 from mundap.text.answers import Mode, has_answer
 from mundap.training.learner import Tell
 
@@ -53,7 +53,9 @@ def find_data(folder: Path) -> DataFiles:
     Raises:
         UsageError: There is no corpus in it, or no data set.
     """
-    corpus = (folder / "index",) if (folder / "index").is_dir() else tuple(sorted(folder.glob("corpus*")))
+    corpus = tuple(sorted(folder.glob("corpus*")))
+    if (folder / "index").is_dir():
+        corpus = (folder / "index",)
     if not corpus:
         raise UsageError(f"{folder} has no corpus: put the passages there as index/ or corpus.tsv, .jsonl, …")
     sets: dict[str, tuple[Path, Path]] = {}
@@ -134,7 +136,7 @@ def prepare(files: DataFiles, base_model: Path, scale: Scale, folder: Path, tell
         tell("preparing the data")
         _cut(files, scale, folder, tell)
         write_atomic(folder / "done", b"")
-    shallow_copy(base_model, scale, folder / "base")
+    _shallow_copy(base_model, scale, folder / "base")
     test: dict[str, TestSet] = {}
     questions: dict[str, int] = {}
     for name in files.sets:
@@ -161,12 +163,16 @@ def _refuse_other(files: DataFiles, base_model: Path, scale: Scale, folder: Path
 
 def _index_folder(files: DataFiles, scale: Scale, folder: Path) -> Path:
     """The index that is searched: the cut one, or at full scale the pool itself."""
-    return folder / "index" if scale.passages else _pool_folder(files, folder)
+    if scale.passages:
+        return folder / "index"
+    return _pool_folder(files, folder)
 
 
 def _pool_folder(files: DataFiles, folder: Path) -> Path:
     given = files.corpus[0]
-    return given if (given / "manifest.json").is_file() else folder / "pool"
+    if (given / "manifest.json").is_file():
+        return given
+    return folder / "pool"
 
 
 def _cut(files: DataFiles, scale: Scale, folder: Path, tell: Tell) -> None:
@@ -175,19 +181,16 @@ def _cut(files: DataFiles, scale: Scale, folder: Path, tell: Tell) -> None:
         Index.build(list(files.corpus), pool_folder, model="none")
     pool = Index(pool_folder)
     held: dict[str, list[tuple[Question, list[Passage]]]] = {}
+    excluded: set[str] = set()
     for name, (_, test) in files.sets.items():
         tell(f"{name}: choosing held-back questions")
         held[name] = _held_back(test, pool, scale)
-    excluded = {_plain(question.text) for rows in held.values() for question, _ in rows}
+        excluded.update(_plain(question.text) for question, _ in held[name])
     examples: dict[str, list[Example]] = {}
     for name, (train, _) in files.sets.items():
         tell(f"{name}: choosing training questions")
         examples[name] = _examples(train, pool, scale, excluded)
-        if not held[name] or len(examples[name]) < scale.batch_size:
-            raise MundapError(
-                f"{name}: {len(examples[name])} training and {len(held[name])} held-back questions whose answer is in "
-                "the corpus: too few"
-            )
+        _refuse_few(name, len(examples[name]), len(held[name]), scale)
     if scale.passages:
         _write_corpus(held, examples, pool, scale, folder)
         pool = Index.build([folder / "corpus.jsonl"], folder / "index", model="none")
@@ -195,6 +198,13 @@ def _cut(files: DataFiles, scale: Scale, folder: Path, tell: Tell) -> None:
         tell(f"{name}: mining negatives")
         write_mined(examples[name], pool, folder / f"{name}-train.jsonl")
         _write_questions([question for question, _ in held[name]], folder / f"{name}-test.jsonl")
+
+
+def _refuse_few(name: str, training: int, held_back: int, scale: Scale) -> None:
+    if not held_back or training < scale.batch_size:
+        raise MundapError(
+            f"{name}: {training} training and {held_back} held-back questions whose answer is in the corpus: too few"
+        )
 
 
 def _held_back(path: Path, pool: Index, scale: Scale) -> list[tuple[Question, list[Passage]]]:
@@ -205,15 +215,20 @@ def _held_back(path: Path, pool: Index, scale: Scale) -> list[tuple[Question, li
     wanted = scale.test or len(asked)
     found: list[tuple[Question, list[Passage]]] = []
     for question in queries.sample(asked, _LOOKED_AT * wanted):
-        gold = find_gold(pool, question, match) if question.gold else []
-        if not gold:
-            hits = pool.search(question.text, 100, "bm25")
-            gold = [hit.passage for hit in hits if has_answer(hit.passage.text, question.answers, match)][:1]
-        if gold:
-            found.append((question, gold))
+        passages = find_gold(pool, question, match) or _with_answer(pool, question, match)
+        if passages:
+            found.append((question, passages))
         if len(found) == wanted:
             break
     return found
+
+
+def _with_answer(pool: Index, question: Question, match: Mode) -> list[Passage]:
+    """The first passage with the answer among BM25's best hundred, if there is one."""
+    for hit in pool.search(question.text, 100, "bm25"):
+        if has_answer(hit.passage.text, question.answers, match):
+            return [hit.passage]
+    return []
 
 
 def _examples(path: Path, pool: Index, scale: Scale, excluded: set[str]) -> list[Example]:
@@ -293,17 +308,8 @@ def _lines(path: Path) -> int:
         return sum(1 for _ in file)
 
 
-def as_contexts(passages: Iterable[Passage]) -> tuple[Context, ...]:
-    """Passages as training examples have them."""
-    return tuple(Context.of(one) for one in passages)
-
-
-def shallow_copy(base_model: Path, scale: Scale, out: Path) -> None:
-    """The lower layers of a checkpoint, the upper of them initialised anew: a base that has yet to learn to retrieve.
-
-    Raises:
-        ModelError: The network is not built like BERT.
-    """
+def _shallow_copy(base_model: Path, scale: Scale, out: Path) -> None:
+    """The lower layers of a checkpoint, the upper of them initialised anew: a base that cannot retrieve yet."""
     if out.exists():
         return
     loaded = checkpoints.open_checkpoint(base_model)
@@ -318,8 +324,9 @@ def shallow_copy(base_model: Path, scale: Scale, out: Path) -> None:
     if scale.new_layers:
         for layer in network.encoder.layer[-scale.new_layers :]:
             layer.apply(lambda part: _initialise(part, network.config.initializer_range))
-    # A shallow base is compared by cosine, with which it learns in few steps.
-    similarity = "cosine" if scale.new_layers else loaded.settings.similarity
+    similarity = loaded.settings.similarity
+    if scale.new_layers:
+        similarity = "cosine"  # with which a shallow base learns in few steps
     kept = checkpoints.with_settings(loaded, similarity=similarity, max_length=scale.passage_length)
     layouts.write({"question": kept}, out)
 

@@ -70,7 +70,7 @@ def load(path: Path) -> NegativesEvidence:
     return found
 
 
-def look(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> NegativesEvidence:
+def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> NegativesEvidence:
     """Look at all kinds of negatives with all models.
 
     Args:
@@ -93,12 +93,7 @@ def look(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generatio
             nearest = [ranked[ranked >= 0].tolist() for ranked in published[name].numbers[rows]]
         else:
             nearest = _nearest(model, chosen, numbers.tolist(), source.match)
-        kinds = {
-            "random": [list(one.negatives) for one in chosen],
-            "in-batch": [_others(one, chosen, source.match) for one in chosen],
-            "BM25": [list(one.hard) for one in chosen],
-            "ANN": [list(map(model.corpus.context, ranked)) for ranked in nearest],
-        }
+        kinds = _kinds(model, chosen, nearest, source.match)
         found.kinds[name] = {}
         for kind, wrong in kinds.items():
             drawn = [_drawn(some, _DRAWS, row) for row, some in enumerate(wrong)]
@@ -106,6 +101,18 @@ def look(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generatio
         found.curves[name] = _curves(model, texts[:_CURVES])
         found.maps[name] = _map(model, chosen[0], {kind: _drawn(kinds[kind][0], _ON_MAP, 0) for kind in KINDS})
     return found
+
+
+def _kinds(
+    model: Model, chosen: list[Example], nearest: list[list[int]], match: Mode
+) -> dict[str, list[list[Context]]]:
+    """By kind, the negatives of each example."""
+    return {
+        "random": [list(one.negatives) for one in chosen],
+        "in-batch": [_others(one, chosen, match) for one in chosen],
+        "BM25": [list(one.hard) for one in chosen],
+        "ANN": [list(map(model.corpus.context, ranked)) for ranked in nearest],
+    }
 
 
 def _nearest(model: Model, chosen: list[Example], lists: list[list[int]], match: Mode) -> list[list[int]]:
@@ -138,7 +145,9 @@ def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]]
             loss, norm = _gradient(model, example, one)
             losses.append(loss)
             norms.append(norm)
-    sizes = np.mean(norms, 0) if norms else np.zeros(len(GROUPS))
+    sizes = np.zeros(len(GROUPS))
+    if norms:
+        sizes = np.mean(norms, 0)
     return {
         "overlap": round(100 * float(np.mean(overlaps or [0.0])), 2),
         "loss": float(f"{np.mean(losses or [0.0]):.4g}"),

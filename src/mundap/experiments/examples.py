@@ -1,6 +1,6 @@
 """How many training questions, and how good their positives (DPR's figure 1 and appendix A)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,9 @@ def _untrained(lab: Lab, seed: int) -> Mapping[str, Any]:
 
 def _limited(name: str, count: int) -> Any:
     def measure(lab: Lab, seed: int) -> Mapping[str, Any]:
-        limit = {} if count == lab.data.questions[lab.data.first] else {"max_examples": count, "sample_seed": seed}
+        limit = {}
+        if count < lab.data.questions[lab.data.first]:
+            limit = {"max_examples": count, "sample_seed": seed}
         chosen = lab.data_set(lab.data.first, **limit)
         return lab.retrieval(slug(name), seed, sets=[chosen])
 
@@ -98,18 +100,20 @@ def _alike(lab: Lab) -> tuple[DataSet, DataSet]:
 
 def _write_alike(lab: Lab, gold_path: Path, distant_path: Path) -> None:
     index = Index(lab.data.index)
-    match = lab.data.test[lab.data.first].match
     gold = {}
     for one in read_examples(lab.data.train[lab.data.first]):
         if isinstance(one, Example) and one.question.answers:
             gold[one.question.id] = one
-    # Without gold passages the positives are searched for, with the question and its answers.
-    asked = [Question(one.question.id, one.question.text, one.question.answers) for one in gold.values()]
-    distant = {}
-    for found in make(index, asked, Rules(match=match, counts=Counts(bm25=1)), MiningReport()):
-        distant[found.question.id] = found
+    distant = _distant(lab, index, [one.question for one in gold.values()])
     both = [name for name in gold if name in distant]
     if len(both) < lab.scale.batch_size:
         raise UsageError(f"only {len(both)} questions have a gold and a distant positive: too few")
     write_mined([gold[name] for name in both], index, gold_path)
     write_mined([distant[name] for name in both], index, distant_path)
+
+
+def _distant(lab: Lab, index: Index, questions: Sequence[Question]) -> dict[str, Example]:
+    """Examples by question id. Without gold passages, positives are searched for with the question and its answers."""
+    asked = [Question(one.id, one.text, one.answers) for one in questions]
+    rules = Rules(match=lab.data.test[lab.data.first].match, counts=Counts(bm25=1))
+    return {found.question.id: found for found in make(index, asked, rules, MiningReport())}

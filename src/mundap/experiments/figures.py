@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from mundap.evaluation.significance import compare
-
 SURE = 0.05
 """A difference with a lower p is called one."""
 
@@ -21,11 +19,6 @@ def interval(values: list[float]) -> dict[str, Any]:
     error = float(np.std(values, ddof=1)) / len(values) ** 0.5
     half = float(stats.t.ppf(0.975, len(values) - 1)) * error
     return {"mean": round(mean, 4), "half_width": round(half, 4), "runs": runs}
-
-
-def difference(before: np.ndarray, after: np.ndarray) -> Any:
-    """The second less the first, paired by question: difference, interval, p."""
-    return compare(before, after)
 
 
 def holm(chances: list[float]) -> list[float]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mundap.disk import json_bytes, write_atomic
+from mundap.evaluation.significance import compare
 from mundap.experiments import figures
 from mundap.experiments.lab import Lab
 
@@ -138,12 +139,10 @@ def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
         from mundap.experiments.estimate import estimate
 
         lab.tell(estimate(lab, sum(arm.seeded for arm in plan.arms)))
-    outcomes: Outcomes = {arm.name: [] for arm in plan.arms}
-    for seed in range(lab.scale.seeds):
-        for arm in plan.arms:
-            if arm.seeded or seed == 0:
-                outcomes[arm.name].append(_outcome(arm, lab, seed))
-    extra = plan.appendix(lab, outcomes) if plan.appendix else Extra()
+    outcomes = _measured(plan, lab)
+    extra = Extra()
+    if plan.appendix is not None:
+        extra = plan.appendix(lab, outcomes)
     found = {
         "experiment": name,
         "title": plan.title,
@@ -154,7 +153,7 @@ def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
         "cpu_seconds": _total(outcomes, _CPU_SECONDS),
         "arms": {arm.name: _row(arm, plan.columns, outcomes[arm.name]) for arm in plan.arms},
         "quoted": [{"name": one.name, "paper": dict(one.paper), "source": one.source} for one in plan.quoted],
-        "claims": judge_claims(plan, outcomes),
+        "claims": _judge_claims(plan, outcomes),
         "caution": plan.caution,
         **extra.facts,
     }
@@ -163,6 +162,15 @@ def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
     page.write(lab.out / "report.html", plan, found, extra, lab.recipes())
     lab.tidy()
     return found | {"report": str(lab.out / "report.html")}
+
+
+def _measured(plan: Plan, lab: Lab) -> Outcomes:
+    outcomes: Outcomes = {arm.name: [] for arm in plan.arms}
+    for seed in range(lab.scale.seeds):
+        for arm in plan.arms:
+            if arm.seeded or seed == 0:
+                outcomes[arm.name].append(_outcome(arm, lab, seed))
+    return outcomes
 
 
 def slug(name: str) -> str:
@@ -185,8 +193,12 @@ def _outcome(arm: Arm, lab: Lab, seed: int) -> dict[str, np.ndarray]:
 
 def _total(outcomes: Outcomes, name: str) -> float:
     """The sum over all runs of an experiment. A run that another experiment had made already costs next to nothing."""
-    every = [one[name] for runs in outcomes.values() for one in runs if name in one]
-    return round(float(sum(one.sum() for one in every)), 1)
+    total = 0.0
+    for runs in outcomes.values():
+        for one in runs:
+            if name in one:
+                total += float(one[name].sum())
+    return round(total, 1)
 
 
 def _row(arm: Arm, columns: Sequence[Column], every: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Any]:
@@ -203,20 +215,22 @@ def _row(arm: Arm, columns: Sequence[Column], every: Sequence[Mapping[str, np.nd
     return row
 
 
-def judge_claims(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
+def _judge_claims(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
     """Every claim with the difference we find: paired over questions, p corrected for the number of claims."""
     columns = {column.name: column for column in plan.columns}
-    tests = [
-        figures.difference(_mean(outcomes[claim.worse], claim.column), _mean(outcomes[claim.better], claim.column))
-        for claim in plan.claims
-    ]
+    tests = []
+    for claim in plan.claims:
+        worse, better = _mean(outcomes[claim.worse], claim.column), _mean(outcomes[claim.better], claim.column)
+        tests.append(compare(worse, better))
     corrected = figures.holm([one.p for one in tests])
     rows = []
     for claim, test, p in zip(plan.claims, tests, corrected, strict=True):
         row = test.as_dict(columns[claim.column].scale)
         verdict = "not settled"
-        if p < figures.SURE:
-            verdict = "holds" if row["difference"] > 0 else "contradicted"
+        if p < figures.SURE and row["difference"] > 0:
+            verdict = "holds"
+        elif p < figures.SURE:
+            verdict = "contradicted"
         rows.append(
             {"claim": claim.text, "better_arm": claim.better, "worse_arm": claim.worse, "figure": claim.column, **row,
              "p_holm": float(f"{p:.3g}"), "verdict": verdict}

@@ -122,8 +122,16 @@ class Lab:
     @property
     def _precision(self) -> str:
         """A cut scale is for a CPU, and takes half the time in bf16 where that has instructions for it."""
-        quick = self.scale.passages and not torch.cuda.is_available() and cpu_has_bf16()
-        return "bf16" if quick else "fp32"
+        if self.scale.passages and not torch.cuda.is_available() and cpu_has_bf16():
+            return "bf16"
+        return "fp32"
+
+    @property
+    def _dropout(self) -> float:
+        """None where layers are new: few steps do not overfit them."""
+        if self.scale.new_layers:
+            return 0.0
+        return -1.0
 
     def folder(self, arm: str, seed: int) -> Path:
         """The folder of a run of this experiment, be it made here or by another one."""
@@ -133,7 +141,9 @@ class Lab:
     def _runs(self) -> dict[str, str]:
         """By arm and seed: the name of the run's folder."""
         path = self.out / "runs.json"
-        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+        if not path.exists():
+            return {}
+        return dict(json.loads(path.read_text("utf-8")))
 
     def _claimed(self, arm: str, seed: int, recipe: TrainingRecipe) -> Path:
         """The folder of a run. Its name is made of the recipe, so that experiments share runs that are the same."""
@@ -156,7 +166,7 @@ class Lab:
             "epochs": scale.epochs,
             "max_steps": scale.steps,
             "learning_rate": scale.learning_rate,
-            "dropout": 0.0 if scale.new_layers else -1.0,
+            "dropout": self._dropout,
             "precision": self._precision,
             "question_length": QUESTION_LENGTH,
             "passage_length": scale.passage_length,
@@ -207,7 +217,7 @@ class Lab:
             "no_answer_ratio": 0.0,  # every question teaches both selection and span
             "epochs": scale.epochs,
             "max_steps": scale.reader_steps,
-            "dropout": 0.0 if scale.new_layers else -1.0,
+            "dropout": self._dropout,
             "question_length": QUESTION_LENGTH,
             "passage_length": scale.reader_length,
             "precision": self._precision,
@@ -215,8 +225,10 @@ class Lab:
         }
         recipe = ReaderRecipe(**{**shared, **changes})
         out = self._claimed(arm, seed, recipe)
-        parts = ("model", "retriever") if recipe.retriever else ("model",)
-        if not all((out / part).exists() for part in parts):
+        is_made = (out / "model").exists()
+        if recipe.retriever:
+            is_made = is_made and (out / "retriever").exists()
+        if not is_made:
             reader.train(replace(recipe, output_dir=str(out)))
             _tidy_run(out)
         return out
@@ -272,18 +284,14 @@ class Lab:
     def tidy(self) -> None:
         """Remove what is no longer needed when all figures are known: models, token ids, the pool."""
         self._open.clear()
-        if not self.inputs.keep_models:
-            tidy(self.shared, self.scale)
-
-
-def tidy(shared: Path, scale: Scale) -> None:
-    """Remove models, token ids and the pool of experiments that are done."""
-    for part in ("model", "retriever", trainer.EXCHANGE):
-        for path in shared.glob(f"runs/*/{part}"):
-            shutil.rmtree(path, ignore_errors=True)
-    shutil.rmtree(shared / "data" / "tokens", ignore_errors=True)
-    if scale.passages:  # at full scale the pool is the corpus
-        shutil.rmtree(shared / "data" / "pool", ignore_errors=True)
+        if self.inputs.keep_models:
+            return
+        for part in ("model", "retriever", trainer.EXCHANGE):
+            for path in self.shared.glob(f"runs/*/{part}"):
+                shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(self.data_folder / "tokens", ignore_errors=True)
+        if self.scale.passages:  # at full scale the pool is the corpus
+            shutil.rmtree(self.data_folder / "pool", ignore_errors=True)
 
 
 def _plain(whole: AnceRecipe, changes: dict[str, Any]) -> RetrieverRecipe:

@@ -13,7 +13,7 @@ SMALLER = (
 )
 
 
-def retriever_arm(name: str, paper: Mapping[str, float], changes: Mapping[str, Any]) -> Arm:
+def _retriever_arm(name: str, paper: Mapping[str, float], changes: Mapping[str, Any]) -> Arm:
     """A row that is a recipe: train with these changes, then retrieve."""
 
     def measure(lab: Lab, seed: int) -> Mapping[str, Any]:
@@ -22,7 +22,7 @@ def retriever_arm(name: str, paper: Mapping[str, float], changes: Mapping[str, A
     return Arm(name, measure, paper)
 
 
-def paper_row(top5: float, top20: float, top100: float) -> dict[str, float]:
+def _paper_row(top5: float, top20: float, top100: float) -> dict[str, float]:
     """Top-5, top-20 and top-100 accuracy of a row of a paper's table."""
     return {"top5": top5, "top20": top20, "top100": top100}
 
@@ -51,15 +51,15 @@ def plan(lab: Lab) -> Plan:
         "large+1": f"gold in-batch, {large - 1} + {large} BM25 (1 each)",
     }
     arms = [
-        retriever_arm(names["random"], paper_row(47.0, 64.3, 77.8), listed(random_negatives=count)),
-        retriever_arm(names["bm25"], paper_row(50.0, 63.3, 74.8), listed(hard_negatives=count)),
-        retriever_arm(names["gold"], paper_row(42.6, 63.1, 78.3), listed(gold_negatives=count)),
-        retriever_arm(names["small"], paper_row(51.1, 69.1, 80.8), in_batch(small, 0)),
-        retriever_arm(names["middle"], paper_row(52.1, 70.8, 82.1), in_batch(middle, 0)),
-        retriever_arm(names["large"], paper_row(55.8, 73.0, 83.1), in_batch(large, 0)),
-        retriever_arm(names["middle+1"], paper_row(65.0, 77.3, 84.4), in_batch(middle, 1)),
-        retriever_arm(names["middle+2"], paper_row(64.5, 76.4, 84.0), in_batch(middle, 2)),
-        retriever_arm(names["large+1"], paper_row(65.8, 78.0, 84.9), in_batch(large, 1)),
+        _retriever_arm(names["random"], _paper_row(47.0, 64.3, 77.8), listed(random_negatives=count)),
+        _retriever_arm(names["bm25"], _paper_row(50.0, 63.3, 74.8), listed(hard_negatives=count)),
+        _retriever_arm(names["gold"], _paper_row(42.6, 63.1, 78.3), listed(gold_negatives=count)),
+        _retriever_arm(names["small"], _paper_row(51.1, 69.1, 80.8), in_batch(small, 0)),
+        _retriever_arm(names["middle"], _paper_row(52.1, 70.8, 82.1), in_batch(middle, 0)),
+        _retriever_arm(names["large"], _paper_row(55.8, 73.0, 83.1), in_batch(large, 0)),
+        _retriever_arm(names["middle+1"], _paper_row(65.0, 77.3, 84.4), in_batch(middle, 1)),
+        _retriever_arm(names["middle+2"], _paper_row(64.5, 76.4, 84.0), in_batch(middle, 2)),
+        _retriever_arm(names["large+1"], _paper_row(65.8, 78.0, 84.9), in_batch(large, 1)),
     ]
     return Plan(
         title="Which negatives, and how many?",
@@ -81,11 +81,12 @@ def similarity_and_loss(lab: Lab) -> Plan:
     arms = []
     for similarity, temperature in (("dot", 1.0), ("l2", 1.0), ("cosine", 0.05)):
         for loss in ("nll", "triplet"):
-            # The triplet loss compares scores with a margin: a temperature would only rescale that.
-            same = {"similarity": similarity, "temperature": temperature if loss == "nll" else 1.0}
-            margin = 0.2 if similarity == "cosine" else 1.0
-            changes = {**same, "loss": loss, "margin": margin}
-            arms.append(retriever_arm(f"{similarity}, {loss}", {}, changes))
+            changes = {"similarity": similarity, "temperature": temperature, "loss": loss, "margin": 1.0}
+            if loss == "triplet":  # it compares scores with a margin: a temperature would only rescale that
+                changes["temperature"] = 1.0
+            if similarity == "cosine":
+                changes["margin"] = 0.2
+            arms.append(_retriever_arm(f"{similarity}, {loss}", {}, changes))
     return Plan(
         title="Which similarity, which loss?",
         source="DPR, section 5.2 (the paper: dot above L2, both well above cosine; NLL above triplet)",
@@ -120,8 +121,8 @@ def cross_batch(lab: Lab) -> Plan:
         source="RocketQA, section 3.2",
         columns=(*TOP5_20_100, Column("mrr10", "MRR@10", 1.0, 3)),
         arms=[
-            retriever_arm(alone, {}, apart),
-            retriever_arm(together, {}, {"batch_size": large, "hard_negatives": 0}),
+            _retriever_arm(alone, {}, apart),
+            _retriever_arm(together, {}, {"batch_size": large, "hard_negatives": 0}),
         ],
         claims=(Claim("Cross-batch negatives beat in-batch ones", together, alone, "top20"),),
         caution=(

@@ -57,7 +57,9 @@ def _table(columns: "Sequence[Column]", found: Mapping[str, Any]) -> str:
     head = "".join(f"<th>{html.escape(column.title)}</th>" for column in columns)
     rows = []
     for arm, figures in found["arms"].items():
-        cells = "".join(f"<td>{_cell(figures.get(column.name), column)}</td>" for column in columns)
+        cells = "".join(
+            f"<td>{_cell(figures.get(column.name), column, '<small>{}</small>')}</td>" for column in columns
+        )
         rows.append(f"<tr><td>{html.escape(arm)}</td>{cells}</tr>")
     for one in found["quoted"]:
         cells = "".join(f"<td><i>{_number(one['paper'].get(column.name), column)}</i></td>" for column in columns)
@@ -67,26 +69,31 @@ def _table(columns: "Sequence[Column]", found: Mapping[str, Any]) -> str:
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _cell(value: Mapping[str, Any] | None, column: "Column") -> str:
+def _cell(value: Mapping[str, Any] | None, column: "Column", aside: str = "{}") -> str:
+    """The mean, its interval and the paper's figure; `aside` is how the two are set."""
     if value is None:
         return ""
-    text = _number(value.get("mean"), column)
+    parts = [_number(value.get("mean"), column)]
     if "half_width" in value:
-        text += f" <small>± {value['half_width']:.{column.digits}f}</small>"
+        parts.append(aside.format(f"± {_number(value['half_width'], column)}"))
     if "paper" in value:
-        text += f" <small>[{_number(value['paper'], column)}]</small>"
-    return text
+        parts.append(aside.format(f"[{_number(value['paper'], column)}]"))
+    return " ".join(parts).strip()
 
 
 def _number(value: float | None, column: "Column") -> str:
-    return "" if value is None else f"{value:.{column.digits}f}"
+    if value is None:
+        return ""
+    return f"{value:.{column.digits}f}"
 
 
 def _claims(claims: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for one in claims:
         low, high = one["interval_95"]
-        sure = " class=sure" if one["p_holm"] < SURE else ""
+        sure = ""
+        if one["p_holm"] < SURE:
+            sure = " class=sure"
         rows.append(
             f"<tr><td>{html.escape(one['claim'])}</td><td{sure}>{one['verdict']}</td>"
             f"<td>{one['difference']:+.3g} <small>[{low:+.3g}, {high:+.3g}] p {one['p_holm']:.2g}</small></td></tr>"
@@ -109,7 +116,7 @@ def markdown(plan: "Plan", found: Mapping[str, Any]) -> str:
     lines.append("| | " + " | ".join(column.title for column in plan.columns) + " |")
     lines.append("|---|" + "---|" * len(plan.columns))
     for arm, figures in found["arms"].items():
-        cells = [_plain_cell(figures.get(column.name), column) for column in plan.columns]
+        cells = [_cell(figures.get(column.name), column) for column in plan.columns]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     for one in found["quoted"]:
         cells = [_number(one["paper"].get(column.name), column) for column in plan.columns]
@@ -120,14 +127,3 @@ def markdown(plan: "Plan", found: Mapping[str, Any]) -> str:
         test = f"{one['difference']:+.3g} [{low:+.3g}, {high:+.3g}], p {one['p_holm']:.2g}"
         lines.append(f"- {one['claim']}: {one['verdict']} ({test})")
     return "\n".join(lines) + "\n"
-
-
-def _plain_cell(value: Mapping[str, Any] | None, column: "Column") -> str:
-    if value is None:
-        return ""
-    text = _number(value.get("mean"), column)
-    if "half_width" in value:
-        text += f" ± {value['half_width']:.{column.digits}f}"
-    if "paper" in value:
-        text += f" [{_number(value['paper'], column)}]"
-    return text.strip()

@@ -46,18 +46,24 @@ _QUOTED: Mapping[str, tuple[str, tuple[float | None, ...]]] = {
 def _figures(lab: Lab, row: tuple[float | None, ...]) -> dict[str, float]:
     """A row of the paper for our columns: of the set with the same name, and for the first set otherwise NQ's."""
     first, small = lab.data.first, _smallest(lab)
-    place = SETS.index(first) if first in SETS else 0
-    places = {"exact_match": place}
+    places = {"exact_match": 0}
+    if first in SETS:
+        places["exact_match"] = SETS.index(first)
     if small in SETS:
         places[f"{small} exact_match"] = SETS.index(small)
-    figures = {column: row[place] for column, place in places.items() if place < len(row)}
-    return {column: figure for column, figure in figures.items() if figure is not None}
+    figures = {}
+    for column, place in places.items():
+        if place < len(row) and (figure := row[place]) is not None:
+            figures[column] = figure
+    return figures
 
 
 def _smallest(lab: Lab) -> str:
     """The set with the fewest training questions, if there are several sets."""
     questions = lab.data.questions
-    return min(questions, key=lambda name: questions[name]) if len(questions) > 1 else ""
+    if len(questions) < 2:
+        return ""
+    return min(questions, key=lambda name: questions[name])
 
 
 def qa(lab: Lab) -> Plan:
@@ -105,16 +111,21 @@ def qa(lab: Lab) -> Plan:
 def _over_bm25(lab: Lab, seed: int, arm: str, **changes: Any) -> Mapping[str, Any]:
     """A reader that learns from BM25's negatives and reads what BM25 finds."""
     run = lab.trained_reader(arm, seed, lab.data.train[lab.data.first], **changes)
-    orders = [[name for name, _ in row] for row in lab.ranking().bm25]
+    orders = []
+    for row in lab.ranking().bm25:
+        orders.append([name for name, _ in row])
     return _judged(lab, run, lab.data.first, orders)
 
 
 def _over_dpr(lab: Lab, seed: int, name: str, hybrid: bool = False) -> Mapping[str, Any]:
     """A retriever trained on a set, and a reader that learns from what it finds and reads what it finds."""
     model = lab.model(single(lab, seed, name))
-    run = lab.trained_reader(f"reader-{slug(name)}", seed, found_examples(lab, model, f"dpr-{seed}", name), name)
+    run = lab.trained_reader(f"reader-{slug(name)}", seed, _found_examples(lab, model, f"dpr-{seed}", name), name)
     ranking = lab.ranking(name)
-    orders = ranking.hybrid(model) if hybrid else _ids(model, ranking.texts)
+    if hybrid:
+        orders = ranking.hybrid(model)
+    else:
+        orders = _ids(model, ranking.texts)
     return _judged(lab, run, name, orders)
 
 
@@ -129,9 +140,9 @@ def _multi(lab: Lab, seed: int) -> Mapping[str, Any]:
     """One retriever for all sets. The reader of the smallest set is that of the largest, fine-tuned."""
     first, small = lab.data.first, _smallest(lab)
     model = lab.model(multi(lab, seed))
-    run = lab.trained_reader("reader-multi", seed, found_examples(lab, model, f"multi-{seed}", first), first)
+    run = lab.trained_reader("reader-multi", seed, _found_examples(lab, model, f"multi-{seed}", first), first)
     values = dict(_judged(lab, run, first, _ids(model, lab.ranking(first).texts)))
-    examples = found_examples(lab, model, f"multi-{seed}", small)
+    examples = _found_examples(lab, model, f"multi-{seed}", small)
     tuned = lab.trained_reader("reader-multi-tuned", seed, examples, small, base_model=str(run / "model"))
     return values | _of_set(small, _judged(lab, tuned, small, _ids(model, lab.ranking(small).texts)))
 
@@ -150,7 +161,10 @@ def _judged(lab: Lab, run: Path, name: str, orders: Sequence[Sequence[str]]) -> 
 
 def _ids(model: Model, texts: Sequence[str]) -> list[list[str]]:
     numbers, _ = model.top(texts)
-    return [[model.corpus.context(number).id for number in row] for row in numbers.tolist()]
+    found = []
+    for row in numbers.tolist():
+        found.append([model.corpus.context(number).id for number in row])
+    return found
 
 
 def _first(rows: Sequence[Sequence[Context]], count: int) -> list[Sequence[Context]]:
@@ -163,7 +177,7 @@ def _last(read: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return {"exact_match": last[:, 0], "f1": last[:, 1]}
 
 
-def found_examples(lab: Lab, model: Model, label: str, name: str = "") -> Path:
+def _found_examples(lab: Lab, model: Model, label: str, name: str = "") -> Path:
     """The training examples of a set, with negatives that this retriever finds and that have no answer."""
     name = name or lab.data.first
     path = lab.data_folder / f"found-{label}-{slug(name)}.jsonl"
@@ -223,8 +237,10 @@ def _joint_measure(name: str) -> Any:
         if source == _DPR:
             folder, label = lab.trained("dpr", seed), f"dpr-{seed}"
         model = lab.model(folder)
-        examples = found_examples(lab, model, label)
-        changes = {"retriever": str(folder)} if together else {}
+        examples = _found_examples(lab, model, label)
+        changes = {}
+        if together:
+            changes["retriever"] = str(folder)
         arm = name.lower().replace(" -> ", "-")
         run = lab.trained_reader(arm, seed, examples, **changes)
         if together:

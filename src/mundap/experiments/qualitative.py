@@ -36,8 +36,10 @@ def _differences(lab: Lab, outcomes: Outcomes) -> Extra:
     ranking = lab.ranking()
     model = lab.model(lab.trained("dpr", 0))
     numbers, _ = model.top(ranking.texts, 1)
-    by_dpr = [[model.corpus.context(number).id for number in row] for row in numbers.tolist()]
-    by_bm25 = [[name for name, _ in row[:1]] for row in ranking.bm25]
+    by_dpr, by_bm25 = [], []
+    for (number,), ranked in zip(numbers.tolist(), ranking.bm25, strict=True):
+        by_dpr.append([model.corpus.context(number).id])
+        by_bm25.append([name for name, _ in ranked[:1]])
     found = {
         "only DPR": _listed(lab, dpr["top1"] > bm25["top5"], by_dpr, by_bm25),
         "only BM25": _listed(lab, bm25["top1"] > dpr["top5"], by_bm25, by_dpr),

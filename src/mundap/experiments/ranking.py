@@ -1,7 +1,7 @@
 """Rankings of held-back questions: by BM25, by a dual encoder in training, by both together, and reranked."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from mundap.records import Context
 from mundap.text.answers import has_answer
 from mundap.training import towers
 from mundap.training.ance.corpus import ShardedCorpus
+from mundap.training.ance.search import exact
 from mundap.training.processes import Processes
 from mundap.training.recipe import AnceRecipe
 from mundap.training.step import in_precision
@@ -27,7 +28,6 @@ from mundap.training.validate import encode
 CUTS = (1, 5, 20, 100)
 DEPTH = 100
 LAMBDA = 1.1  # the papers' weight of the dense score
-_AT_ONCE = 256  # questions compared with the corpus at a time
 
 
 class TrainedEncoder:
@@ -39,8 +39,10 @@ class TrainedEncoder:
     """
 
     def __init__(self, folder: Path, recipe: AnceRecipe) -> None:
-        kind: Any = "two" if has_two_towers(folder) else "shared"
-        self.dual, tokenizer = towers.build(replace(recipe, base_model=str(folder), towers=kind, freeze_tower=""))
+        recipe = replace(recipe, base_model=str(folder), towers="shared", freeze_tower="")
+        if has_two_towers(folder):
+            recipe = replace(recipe, towers="two")
+        self.dual, tokenizer = towers.build(recipe)
         self._processes = Processes()
         self.dual.to(self._processes.device).eval()
         self.tokens = Tokens(tokenizer, recipe)
@@ -80,8 +82,11 @@ class Model(TrainedEncoder):
             living, numbers = self.corpus.rows(shard)
             rows += [ids[row].tolist() for row in living.tolist()]
             owners.append(numbers)
-        self.numbers, self._begins = np.unique(np.concatenate(owners), return_index=True)
-        self.vectors = self._encoded("passage", rows) if vectors is None else vectors
+        self._owners = np.concatenate(owners)
+        self.numbers = np.unique(self._owners)
+        if vectors is None:
+            vectors = self._encoded("passage", rows)
+        self.vectors = vectors
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -97,28 +102,16 @@ class Model(TrainedEncoder):
         if not self.corpus.by_document:
             rows = [self._places[name] for name in names]
             return np.asarray((self.vectors[rows] @ asked).cpu().numpy())
-        best = self._best(asked.unsqueeze(0))[0].cpu().numpy()
+        scores = (self.vectors @ asked).cpu().numpy()
+        begins = np.searchsorted(self._owners, self.numbers)
+        best = np.maximum.reduceat(scores, begins)  # of each document that of its best chunk
         return np.array([best[self._places[re.sub(r"#\d+$", "", name)]] for name in names])
-
-    def _best(self, asked: Any) -> Any:
-        """Scores of questions with all of the corpus; the best chunk's, where there are chunks."""
-        scores = asked @ self.vectors.T
-        if len(self.vectors) == len(self.numbers):
-            return scores
-        sizes = np.diff(self._begins, append=len(self.vectors))
-        owners = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(scores.device)
-        best = scores.new_full((len(scores), len(sizes)), -torch.inf)
-        return best.scatter_reduce(1, owners.expand(len(scores), -1), scores, "amax")
 
     def top(self, texts: Sequence[str], depth: int = DEPTH) -> tuple[np.ndarray, np.ndarray]:
         """(passage numbers, scores) of the best of the corpus for each question."""
         size = min(depth, len(self.numbers))
-        places, scores = [], []
-        for part in self.questions(texts).split(_AT_ONCE):
-            found = self._best(part).topk(size, dim=1)
-            places.append(found.indices.cpu().numpy())
-            scores.append(found.values.cpu().numpy())
-        return self.numbers[np.concatenate(places)], np.concatenate(scores)
+        asked = self.questions(texts).cpu().numpy()
+        return exact([(self.vectors.cpu().numpy(), self._owners)], asked, size, self._processes.device)
 
 
 def figures_of(ranks: np.ndarray) -> dict[str, np.ndarray]:
@@ -159,9 +152,11 @@ class Ranking:
     def of_bm25(self, depth: int = DEPTH) -> np.ndarray:
         """BM25's ranks."""
         if depth == DEPTH:
-            return self._ranks([[self._text(name) for name, _ in row] for row in self.bm25])
-        found = self._index.search_batch(self.texts, depth, "bm25")
-        return self._ranks([[hit.passage.text for hit in hits] for hits in found])
+            return self.of_ids([_names(row) for row in self.bm25])
+        texts = []
+        for hits in self._index.search_batch(self.texts, depth, "bm25"):
+            texts.append([hit.passage.text for hit in hits])
+        return self._ranks(texts)
 
     def of_model(self, model: Model, depth: int = DEPTH) -> np.ndarray:
         """A model's ranks over the whole corpus."""
@@ -169,17 +164,20 @@ class Ranking:
 
     def of_numbers(self, model: Model, numbers: np.ndarray) -> np.ndarray:
         """The ranks that come of passage numbers, a row for each question."""
-        return self._ranks([[model.corpus.context(number).text for number in row] for row in numbers.tolist()])
+        texts = []
+        for row in numbers.tolist():
+            texts.append([model.corpus.context(number).text for number in row])
+        return self._ranks(texts)
 
     def reranked(self, model: Model) -> np.ndarray:
         """The ranks when the model orders BM25's best hundred."""
         asked = model.questions(self.texts)
         orders = []
         for number, row in enumerate(self.bm25):
-            scores = model.similarities(asked[number], [name for name, _ in row])
+            scores = model.similarities(asked[number], _names(row))
             order = np.argsort(-scores, kind="stable").tolist()
-            orders.append([self._text(row[place][0]) for place in order])
-        return self._ranks(orders)
+            orders.append([row[place][0] for place in order])
+        return self.of_ids(orders)
 
     def hybrid(self, model: Model) -> list[list[str]]:
         """Ids by BM25 + lambda x sim over the union of both best hundred, as in the DPR paper."""
@@ -198,20 +196,29 @@ class Ranking:
 
     def of_ids(self, orders: Sequence[Sequence[str]]) -> np.ndarray:
         """The ranks that come of passage ids."""
-        return self._ranks([[self._text(name) for name in row] for row in orders])
+        texts = []
+        for row in orders:
+            texts.append([self._text(name) for name in row])
+        return self._ranks(texts)
 
     def contexts(self, orders: Sequence[Sequence[str]]) -> list[list[Context]]:
         """The passages with these ids."""
         found = []
         for row in orders:
-            passages = [passage for name in row if (passage := self._index.passage(name))]
-            found.append([Context.of(one) for one in passages])
+            contexts = []
+            for name in row:
+                passage = self._index.passage(name)
+                if passage is not None:
+                    contexts.append(Context.of(passage))
+            found.append(contexts)
         return found
 
     def _text(self, name: str) -> str:
         if name not in self._known:
             passage = self._index.passage(name)
-            self._known[name] = passage.text if passage else ""
+            self._known[name] = ""
+            if passage is not None:
+                self._known[name] = passage.text
         return self._known[name]
 
     def _ranks(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
@@ -225,6 +232,5 @@ class Ranking:
         return 0
 
 
-def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Top-k accuracy in percent, MRR@10 and nDCG@10."""
-    return {name: float(row.mean()) * (100 if name.startswith("top") else 1) for name, row in values.items()}
+def _names(row: Sequence[tuple[str, float]]) -> list[str]:
+    return [name for name, _ in row]

@@ -1,6 +1,7 @@
 """Answers to held-back questions by a reader in training, from what a retriever found."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from mundap.models.folder import ReaderConfig
 from mundap.reader.answers import rank
 from mundap.reader.checkpoints import open_reader
-from mundap.reader.inputs import Windows
+from mundap.reader.inputs import Window, Windows
 from mundap.reader.runtime import Scored
 from mundap.records import Context, Question
 from mundap.text.answers import Mode
@@ -39,19 +40,25 @@ class Reading:
 
     def judged(self, asked: Sequence[Question], found: Sequence[Sequence[Context]]) -> list[np.ndarray]:
         """For each question, exact match and F1 from 0 to 1, by the number of passages read: a row each."""
+        pairs = list(zip(asked, found, strict=True))
         values = []
-        for start in range(0, len(asked), _TOGETHER):
-            some = list(zip(asked, found, strict=True))[start : start + _TOGETHER]
-            rows = [self._windows.of(question.text, [(one.title, one.text) for one in row]) for question, row in some]
-            read = iter(scored(self._network, [windows for row in rows for windows in row], self._pad))
+        for start in range(0, len(pairs), _TOGETHER):
+            some = pairs[start : start + _TOGETHER]
+            windows: list[list[Window]] = []
             for question, row in some:
-                passages = [next(read) for _ in row]
-                texts = [one.text for one in row]
-                scores = [self._judged(question, texts[:k], passages[:k]) for k in range(1, len(row) + 1)]
-                values.append(np.array(scores or [(0.0, 0.0)]))
+                windows += self._windows.of(question.text, [(one.title, one.text) for one in row])
+            read = iter(scored(self._network, windows, self._pad))
+            for question, row in some:
+                values.append(self._by_count(question, row, list(islice(read, len(row)))))
         return values
 
+    def _by_count(self, question: Question, row: Sequence[Context], passages: list[list[Scored]]) -> np.ndarray:
+        texts = [one.text for one in row]
+        scores = [self._judged(question, texts[:k], passages[:k]) for k in range(1, len(row) + 1)]
+        return np.array(scores or [(0.0, 0.0)])
+
     def _judged(self, question: Question, texts: list[str], passages: list[list[Scored]]) -> tuple[float, float]:
-        best = rank(texts, passages, [0.0] * len(texts), self._config)
-        text = texts[best[0].passage][best[0].start : best[0].end] if best else ""
+        text = ""
+        for best in rank(texts, passages, [0.0] * len(texts), self._config)[:1]:
+            text = texts[best.passage][best.start : best.end]
         return judge(text, question.answers, self._match)

@@ -39,7 +39,10 @@ def plan(lab: Lab) -> Plan:
     }
     arms = []
     for name, (measure, paper) in rows.items():
-        arms.append(Arm(name, _timed(measure), {"ms": paper} if paper else {}, seeded=False))
+        figures = {}
+        if paper is not None:
+            figures["ms"] = paper
+        arms.append(Arm(name, _timed(measure), figures, seeded=False))
     return Plan(
         title="How long does it take?",
         source="ANCE, table 5 (BERT-base on a GPU); DPR, section 5.4",

@@ -119,7 +119,7 @@ def _examples(path: str | Path, findings: Findings) -> Iterator[tuple[str, Examp
 
 
 def _misshapen(row: dict[str, Any]) -> Iterator[str]:
-    """What the readers leave out without a word, because a training run should not stop for it."""
+    """Faults that training passes over silently, because a run should not stop for them."""
     answers = row.get("answers", row.get("answer"))
     if answers is None or answers == []:
         yield "no answers"

@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(slots=True)
 class MiningReport:
-    """What became of the questions.
+    """How many questions became examples, and why the others did not.
 
     Attributes:
         questions: How many there were.

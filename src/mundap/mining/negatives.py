@@ -1,4 +1,4 @@
-"""Passages that do not answer a question: those a retriever takes for answers, and random ones."""
+"""Mine negatives: hard ones that BM25, TF-IDF or a dense retriever rank high, and random ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,8 +66,7 @@ def select_evidence(
     terms = {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in found}
     if rules.names:
         wanted, kind = _must_share(question, found, mode, analyzer)
-        if wanted:
-            found = [passage for passage in found if wanted & terms[passage.id]]
+        found = _sharing(found, terms, wanted)
         if not found:
             return f"no passage with the answer shares a {kind} with the question"
     if rules.by == "bm25":
@@ -75,6 +74,13 @@ def select_evidence(
     asked = set(analyzer.question_terms(question.text))
     # `max` keeps the first of equals: the one BM25 likes best.
     return max(found, key=lambda passage: len(asked & terms[passage.id]))
+
+
+def _sharing(passages: list[Passage], terms: Mapping[str, set[str]], wanted: set[str]) -> list[Passage]:
+    """The passages with one of the wanted terms; all of them, if there are no such terms."""
+    if not wanted:
+        return passages
+    return [passage for passage in passages if wanted & terms[passage.id]]
 
 
 def _must_share(

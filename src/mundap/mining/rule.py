@@ -58,7 +58,7 @@ class NegativeRule:
         return name in self._ids or _one_line(text) in self._texts
 
     def has_answer(self, text: str) -> bool:
-        """Whether an answer stands in it."""
+        """Whether it contains an answer."""
         return has_answer(text, self._answers, self._match)
 
     def _repeats(self, text: str, parts: Shingles | None) -> bool:

@@ -60,7 +60,7 @@ _NOT_VECTORS = ("fusion_weight", "foreign_weight", "scripts", "source", "license
 
 @dataclass(frozen=True, slots=True)
 class EncoderConfig:
-    """What is to be known of an encoder besides its weights.
+    """The settings of an encoder.
 
     Attributes:
         name: What it is called in messages and in `mundap info`.
@@ -99,7 +99,9 @@ class EncoderConfig:
     @property
     def network_dimension(self) -> int:
         """The length of the vectors that the network gives."""
-        return self.dimension - 1 if self.similarity == "l2" else self.dimension
+        if self.similarity == "l2":
+            return self.dimension - 1
+        return self.dimension
 
     @property
     def fingerprint(self) -> str:
@@ -126,7 +128,7 @@ class EncoderConfig:
 
 @dataclass(frozen=True, slots=True)
 class FittedConfidence:
-    """How sure a reader may be, as fitted on dev data by `mundap train confidence`.
+    """The confidence of a reader, as fitted on dev data by `mundap train confidence`.
 
     Attributes:
         confidence: The logistic regression from scores to confidence: `bias` and a weight for each score.
@@ -141,7 +143,7 @@ class FittedConfidence:
 
 @dataclass(frozen=True, slots=True)
 class ReaderConfig:
-    """What is to be known of a reader besides its weights.
+    """The settings of a reader.
 
     Attributes:
         name: What it is called in messages.
@@ -188,12 +190,14 @@ class ReaderConfig:
     sha256: dict[str, str] = field(default_factory=dict)
 
     def fitted_for(self, question: str) -> FittedConfidence:
-        """How sure the reader may be of an answer to this question: by the group of its language."""
+        """The fitted confidence for this question, by the group of its language."""
         general = FittedConfidence(self.confidence, self.threshold, self.early_stop)
         if not self.groups:
             return general
         found = group(question)
-        return self.groups.get(found, general) if found else general
+        if found is None:
+            return general
+        return self.groups.get(found, general)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -205,6 +209,8 @@ class ReaderConfig:
         _save(self, folder)
 
 
+_BUILT_IN: dict[type, str] = {EncoderConfig: DEFAULT, ReaderConfig: READER}
+_KINDS: dict[type, str] = {EncoderConfig: "encoder", ReaderConfig: "reader"}
 _TYPE_NAMES: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
 C = TypeVar("C", bound=EncoderConfig | ReaderConfig)
 
@@ -217,22 +223,20 @@ def _load(config: type[C], folder: Path) -> C:
         _check_digest(facts, path)
         return config(**_fields(facts, config, path, ("kind",)))
     except FileNotFoundError:
-        default = READER if config is ReaderConfig else DEFAULT
         raise ModelError(
             "no model in {path} (there is no config.json). Use the built-in one, which is called {default}, or make a "
             "folder from a Hugging Face checkpoint with `mundap models export`.",
             path=folder,
-            default=default,
+            default=_BUILT_IN[config],
         ) from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path} is not a model's config ({error}). Export the model again.") from error
 
 
 def _check_kind(config: type[C], found: str, folder: Path) -> None:
-    wanted = "reader" if config is ReaderConfig else "encoder"
-    if found != wanted:
+    if found != _KINDS[config]:
         articles = {"encoder": "an encoder", "reader": "a reader"}
-        raise ModelError(f"{folder} is {articles.get(found, found)}: give the folder of {articles[wanted]}")
+        raise ModelError(f"{folder} is {articles.get(found, found)}: give the folder of {articles[_KINDS[config]]}")
 
 
 def _check_digest(facts: dict[str, Any], path: Path) -> None:
@@ -287,28 +291,37 @@ def _holds_records(kind: Any) -> bool:
 
 def _expected(value: Any, kind: Any) -> str:
     """What a value must be to have the type of its field; empty if it has it."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return "" if value in arguments else "one of " + ", ".join(map(json.dumps, arguments))
-    if origin is Annotated:
-        return _expected_number(value, *arguments)
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        if value in choices:
+            return ""
+        return "one of " + ", ".join(map(json.dumps, choices))
+    if get_origin(kind) is Annotated:
+        return _expected_number(value, *get_args(kind))
+    if get_origin(kind) is dict:
+        return _expected_object(value, kind)
+    if _has_type(value, kind):
+        return ""
+    return _TYPE_NAMES[kind]
+
+
+def _expected_object(value: Any, kind: Any) -> str:
     if _holds_records(kind):
         if isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()):
             return ""
         return "an object of objects"
-    if origin is dict:
-        if isinstance(value, dict) and not any(_expected(one, arguments[1]) for one in value.values()):
-            return ""
-        return f"an object, every value {_TYPE_NAMES[arguments[1]]}"
-    return "" if _has_type(value, kind) else _TYPE_NAMES[kind]
+    part = get_args(kind)[1]
+    if isinstance(value, dict) and not any(_expected(one, part) for one in value.values()):
+        return ""
+    return f"an object, every value {_TYPE_NAMES[part]}"
 
 
 def _has_type(value: Any, kind: Any) -> bool:
-    accepted = (int, float) if kind is float else kind
-    # True is an int to Python, and NaN is a number to its JSON.
-    if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
-        return False
-    return kind is not float or math.isfinite(value)
+    if isinstance(value, bool) or kind is bool:  # True is an int to Python
+        return isinstance(value, bool) and kind is bool
+    if kind is float:  # NaN is a number to Python's JSON
+        return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, kind)
 
 
 def _expected_number(value: Any, kind: Any, bounds: _Bounds) -> str:
@@ -357,7 +370,9 @@ def installed() -> dict[str, Path]:
     found = {}
     for point in entry_points(group=GROUP):
         package = find_spec(point.module)
-        for place in (package.submodule_search_locations or ()) if package else ():
+        if package is None:
+            continue
+        for place in package.submodule_search_locations or ():
             found.update(_model_folders(Path(place)))
     return {**found, **_model_folders(_SHIPPED)}
 
@@ -386,8 +401,12 @@ def weights(folder: Path, precision: Precision | None = None, part: str = "encod
 
     Questions have a network of their own (`part` is then `question`) only if the model has two towers.
     """
-    precisions = [precision] if precision else ["int8", "fp32"]
-    parts = ["question", "encoder"] if part == "question" else [part]
+    precisions: tuple[str, ...] = ("int8", "fp32")
+    if precision is not None:
+        precisions = (precision,)
+    parts: tuple[str, ...] = (part,)
+    if part == "question":
+        parts = ("question", "encoder")
     for wanted, name in product(precisions, parts):
         path = folder / f"{name}.{wanted}.onnx"
         if path.is_file():
@@ -395,15 +414,15 @@ def weights(folder: Path, precision: Precision | None = None, part: str = "encod
     raise ModelError(f"{folder} has no {precision or parts[-1]} weights. Export the model again.")
 
 
-def refuse_full(out: Path) -> None:
-    """Refuse to write over anything. Called before a checkpoint is read, which takes long."""
-    if out.exists() and any(out.iterdir()):
-        raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
-
-
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder to write a model into; it appears at `out` when the block ends without an error."""
+    """A folder to write a model into; it appears at `out` when the block ends without an error.
+
+    Raises:
+        MundapError: There is something at `out`.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise MundapError(f"{out} is not empty. Choose another folder, or remove it first.")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
         made = Path(scratch) / "model"
@@ -418,20 +437,17 @@ def new_folder(out: Path) -> Iterator[Path]:
 def replacing_model(folder: Path) -> Iterator[Path]:
     """A place to write a checkpoint to, which then replaces the folder. Only a model is replaced."""
     folder = folder.resolve()
-    made, old = (folder.with_name(f".{folder.name}.{part}") for part in ("new", "old"))
+    made, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     if not folder.exists() and old.exists():  # a process died between the two renames
         old.rename(folder)
-    if folder.exists() and any(folder.iterdir()) and not _holds_model(folder):
-        raise MundapError(f"{folder} is not empty, and no model. Choose another folder.")
+    _refuse_other(folder)
     with disk_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         for left in (made, old):
             shutil.rmtree(left, ignore_errors=True)
         try:
             yield made
-            for path in made.rglob("*"):
-                (sync_folder if path.is_dir() else sync_file)(path)
-            sync_folder(made)
+            _sync(made)
             if folder.exists():
                 folder.rename(old)
             made.rename(folder)
@@ -441,5 +457,19 @@ def replacing_model(folder: Path) -> Iterator[Path]:
             shutil.rmtree(made, ignore_errors=True)
 
 
-def _holds_model(folder: Path) -> bool:
-    return (folder / "config.json").exists() or (folder / "question").exists()
+def _refuse_other(folder: Path) -> None:
+    """Stop if a folder has anything but a model in it."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / "config.json").exists() and not (folder / "question").exists():
+        raise MundapError(f"{folder} is not empty, and not a model. Choose another folder.")
+
+
+def _sync(folder: Path) -> None:
+    """Make sure that all of a folder is on the disk."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            sync_file(path)
+    sync_folder(folder)

@@ -96,25 +96,43 @@ def write_int8(source: Path, path: Path, probes: Sequence[Mapping[str, np.ndarra
 def _prepare(model: Any, probes: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
     """Put in what makes rounding harmless, and say which nodes are to be rounded."""
     graph = model.graph
-    weights = {one.name: one for one in graph.initializer if one.data_type == _FLOAT and len(one.dims) == 2}
-    uses = Counter(name for node in graph.node for name in node.input)
+    weights = _matrices(graph)
     layers = [node for node in graph.node if _is_layer(node, weights)]
     names = [node.name for node in layers]
     largest = _largest(model, {node.input[0] for node in layers}, probes)
     parts = _Parts(graph)
-    unshared = {name for name in weights if uses[name] == 1}  # those that share a weight cannot each have it scaled
+    unshared = _used_once(graph, weights)
     for node in list(graph.node):
-        is_layer = node.name in names
-        if is_layer and node.input[1] in unshared:
-            _smooth(parts, node, weights[node.input[1]], largest[node.input[0]])
-        if is_layer and node.op_type == "MatMul":  # an Attention adds its bias inside
-            _scale_tokens(parts, node)
+        if node.name in names:
+            if node.input[1] in unshared:
+                _smooth(parts, node, weights[node.input[1]], largest[node.input[0]])
+            _add_layer(parts, node)
         elif node.op_type == "Gather" and node.input[0] in unshared:
             _scale_rows(parts, node, weights[node.input[0]])
         else:
             parts.nodes.append(node)
     parts.write()
     return names
+
+
+def _matrices(graph: Any) -> dict[str, Any]:
+    """The weights of a graph that are matrices, by name."""
+    return {one.name: one for one in graph.initializer if one.data_type == _FLOAT and len(one.dims) == 2}
+
+
+def _used_once(graph: Any, weights: Mapping[str, Any]) -> set[str]:
+    """The weights of one node alone: nodes that share a weight cannot each have it scaled."""
+    uses: Counter[str] = Counter()
+    for node in graph.node:
+        uses.update(node.input)
+    return {name for name in weights if uses[name] == 1}
+
+
+def _add_layer(parts: "_Parts", node: Any) -> None:
+    if node.op_type == "MatMul":
+        _scale_tokens(parts, node)
+    else:  # an Attention adds its bias inside, so its product cannot be scaled
+        parts.nodes.append(node)
 
 
 def _is_layer(node: Any, weights: Mapping[str, Any]) -> bool:
@@ -225,8 +243,9 @@ def _largest(model: Any, names: Iterable[str], probes: Sequence[Mapping[str, np.
     del looked_at.graph.output[:]
     looked_at.graph.output.extend(onnx.helper.make_tensor_value_info(name, _FLOAT, None) for name in wanted)
     session = onnxruntime.InferenceSession(looked_at.SerializeToString(), providers=["CPUExecutionProvider"])
-    rows = [
-        [np.abs(value).reshape(-1, value.shape[-1]).max(0) for value in session.run(None, dict(probe))]
-        for probe in probes
-    ]
-    return {name: np.max(column, axis=0) for name, column in zip(wanted, zip(*rows, strict=True), strict=True)}
+    largest: dict[str, np.ndarray] = {}
+    for probe in probes:
+        for name, value in zip(wanted, session.run(None, dict(probe)), strict=True):
+            found = np.abs(value).reshape(-1, value.shape[-1]).max(0)
+            largest[name] = np.maximum(largest.get(name, found), found)
+    return largest

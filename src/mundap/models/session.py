@@ -10,33 +10,51 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mundap.errors import ModelError
 from mundap.machine import cores
-from mundap.models.folder import check
+from mundap.models.folder import EncoderConfig, Precision, ReaderConfig, check
+from mundap.models.folder import weights as find_weights
 
+C = TypeVar("C", EncoderConfig, ReaderConfig)
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Workers:
-    """Threads that each have their own sessions. Weights are loaded when the first text comes.
+class ModelSession(Generic[C]):
+    """A model folder, ready to run. Each thread has its own onnxruntime sessions, opened when the first text comes.
 
     Args:
-        threads: How many there are; by default one a core.
-        checksums: The SHA-256 of files by name: weights that have another are refused.
+        folder: Where the model is.
+        kind: The class of its config.
+        parts: The names of its graphs, such as `reader`.
+        precision: `int8` or `fp32`; by default what the folder has, int8 first.
+        threads: How many texts are run at the same time; by default one a core.
     """
 
-    def __init__(self, threads: int | None = None, checksums: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kind: type[C],
+        parts: Sequence[str],
+        precision: Precision | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.folder = folder
+        self.config: C = kind.load(folder)
         self.threads = threads or cores()
+        self._weights = {part: find_weights(folder, precision, part) for part in parts}
         self._local = threading.local()
-        self._checksums = checksums or {}
         self._checked: set[Path] = set()
         self._checking = threading.Lock()
 
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, see `open_tokenizer`."""
+        return open_tokenizer(self.folder / "tokenizer.json", self.config.sha256)
+
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """The function of every item, in order."""
+        """The function of every item, in order, on all threads."""
         if len(items) <= 1 or self.threads == 1:
             return [function(item) for item in items]
         return list(self._pool.map(function, items))
@@ -45,16 +63,17 @@ class Workers:
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.threads, "models")
 
-    def run_each(self, weights: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-        """The outputs of the graph for each text, in order, on all threads."""
-        return self.each(lambda inputs: self.run(weights, inputs), rows)
+    def run_each(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+        """The outputs of a graph for each text, in order, on all threads."""
+        return self.each(lambda inputs: self.run(part, inputs), rows)
 
-    def run(self, weights: Path, inputs: Mapping[str, Any]) -> list[Any]:
-        """The outputs of the graph for one text. Inputs that it does not have (not all know token types) are left out.
+    def run(self, part: str, inputs: Mapping[str, Any]) -> list[Any]:
+        """The outputs of a graph for one text. Inputs that it does not have (not all know token types) are left out.
 
         Raises:
             ModelError: The weights are damaged, or do not take these inputs.
         """
+        weights = self._weights[part]
         session, names = self._session(weights)
         try:
             return list(session.run(None, {name: inputs[name] for name in names}))
@@ -74,7 +93,7 @@ class Workers:
         """Compare the checksum of weights; once, and not in every thread."""
         with self._checking:
             if weights not in self._checked:
-                check(weights, self._checksums)
+                check(weights, self.config.sha256)
                 self._checked.add(weights)
 
 

@@ -50,14 +50,17 @@ def reading_checkpoint(folder: Path, kind: str) -> Iterator[None]:
 
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    return lines[0][:300]
 
 
 def architecture_of(folder: Path) -> str:
     """The class that a folder's config names; empty if it names none."""
     facts = json.loads((folder / "config.json").read_text("utf-8"))
-    names = facts.get("architectures") if isinstance(facts, dict) else None
-    return str(names[0]) if names else ""
+    if isinstance(facts, dict) and facts.get("architectures"):
+        return str(facts["architectures"][0])
+    return ""
 
 
 def without_prefix(weights: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -106,37 +109,59 @@ def load_exactly(network: Any, weights: dict[str, Any], where: Path) -> None:
     network.load_state_dict(useful, strict=False)
 
 
-def refuse_missing(folder: Path, keys: Any) -> None:
-    """Stop if a network would keep random weights."""
-    missing = sorted(key for key in keys if not _is_unused(key))
+def load_pretrained(kind: Any, folder: Path, attention: str | None) -> Any:
+    """A model of a class of transformers, none of whose weights are left random.
+
+    Args:
+        kind: The class.
+        folder: Of the checkpoint.
+        attention: Which of the library's implementations to use; none: the fastest that the network has.
+    """
+    model, report = kind.from_pretrained(
+        folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
+    )
+    missing = sorted(key for key in report["missing_keys"] if not _is_unused(key))
     if missing:
         raise ModelError(f"{folder} lacks weights the network needs: {', '.join(missing[:5])}")
+    return model
 
 
-def fast(tokenizer: Any, folder: Path) -> Any:
-    """The tokenizer, if the run time can use it."""
+def load_tokenizer(folder: Path, kind: Any = transformers.AutoTokenizer) -> Any:
+    """The tokenizer of a checkpoint; a ModelError if it is not a fast one, which the run time needs."""
+    tokenizer = kind.from_pretrained(folder, local_files_only=True)
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(f"{folder} has no fast tokenizer (tokenizer.json), which the run time needs")
     return tokenizer
 
 
-def dpr_tokenizer(folder: Path) -> Any:
-    """A tokenizer that obeys its files: DPR's own classes ignore do_lower_case=False and so damage cased models."""
-    if (folder / "tokenizer.json").is_file():
-        tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    else:
-        tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
-    return fast(tokenizer, folder)
+def load_original_dpr(weights: dict[str, Any], path: Path, base: Path) -> Any:
+    """The network of an original DPR `.cp` file.
 
-
-def plain_bert(config: Any, weights: dict[str, Any], folder: Path, attention: str | None) -> Any:
-    """A plain BERT with the weights of DPR's: what is under DPR's names cannot be saved under any other."""
-    facts = {key: value for key, value in config.to_dict().items() if key not in _NOT_OF_BERT}
-    plain = transformers.BertConfig(**facts)
-    plain._attn_implementation = attention
-    network = transformers.BertModel(plain, add_pooling_layer=False)
-    load_exactly(network, weights, folder)
+    Args:
+        weights: Those of the network alone.
+        path: The file, for messages.
+        base: The folder of the BERT that it was trained from.
+    """
+    config = transformers.AutoConfig.from_pretrained(base, local_files_only=True)
+    network = transformers.AutoModel.from_config(config, attn_implementation="eager")
+    load_exactly(network, weights, path)
     return network
+
+
+def plain_dpr(bert: Any, folder: Path, attention: str | None) -> tuple[Any, Any]:
+    """The BERT inside of Hugging Face's DPR as a plain one, and a tokenizer.
+
+    What is under DPR's names cannot be saved under any other. DPR's tokenizer classes ignore do_lower_case=False and
+    so damage cased models; plain ones obey the files.
+    """
+    facts = {key: value for key, value in bert.config.to_dict().items() if key not in _NOT_OF_BERT}
+    config = transformers.BertConfig(**facts)
+    config._attn_implementation = attention
+    network = transformers.BertModel(config, add_pooling_layer=False)
+    load_exactly(network, bert.state_dict(), folder)
+    if (folder / "tokenizer.json").is_file():
+        return network, load_tokenizer(folder, transformers.PreTrainedTokenizerFast)
+    return network, load_tokenizer(folder, transformers.BertTokenizerFast)
 
 
 def dpr_config(config: Any, projection: int = 0) -> Any:

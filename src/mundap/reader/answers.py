@@ -1,4 +1,4 @@
-"""The choice among the spans of all passages that were read, and how sure it is."""
+"""Rank the spans of all passages that were read."""
 
 import math
 import re
@@ -78,28 +78,46 @@ def rank(
         config: The reader's.
         words: The share of the question's words that each text has, for confidence; unknown by default.
     """
+    listed = _candidates(texts, read, retrieval, config, words or [0.0] * len(texts))
+    if not listed:
+        return []
+    if config.ranking == "selection":
+        listed.sort(key=lambda one: (-one.features[0], one.passage, -one.span))
+        found = _merged(texts, listed, add_up=False)
+    else:
+        listed.sort(key=lambda one: -one.score)
+        found = _merged(texts, listed, add_up=True)
+        found.sort(key=lambda one: -one.score)
+    found = _with_shares(found)
+    return [_without_particle(texts[one.passage], one) for one in found[:_TRIMMED]] + found[_TRIMMED:]
+
+
+def _candidates(
+    texts: Sequence[str],
+    read: Sequence[Sequence[Scored]],
+    retrieval: Sequence[float],
+    config: ReaderConfig,
+    words: Sequence[float],
+) -> list[Candidate]:
+    """The spans of all passages, in no order; their share among all answers is not known yet."""
     spans = [_spans(text, windows, config) for text, windows in zip(texts, read, strict=True)]
     kept = [number for number, row in enumerate(spans) if row]
     if not kept:
         return []
     logits = np.array([_selection(read[number], spans[number], config) for number in kept])
     chosen = softmax(logits)
-    better = _standing_out(retrieval)[kept]
-    known = len(retrieval) >= AMONG
-    listed = []
+    standing_out = _z_scores(retrieval)[kept]
+    found = []
     for place, number in enumerate(kept):
+        prior = math.log(chosen[place] + 1e-30) + config.retrieval_weight * standing_out[place]
+        known = math.nan
+        if len(retrieval) >= AMONG:
+            known = float(standing_out[place])
         for start, end, span, margin in spans[number]:
-            score = math.log(chosen[place] + 1e-30) + math.log(span + 1e-30)
-            score += config.retrieval_weight * better[place]
-            standing_out = float(better[place]) if known else math.nan
-            features = (float(logits[place]), margin, 0.0, words[number] if words else 0.0, standing_out)
-            listed.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
-    if config.ranking == "selection":
-        listed.sort(key=lambda one: (-one.features[0], one.passage, -one.span))
-    else:
-        listed.sort(key=lambda one: -one.score)
-    found = _with_shares(_merged(texts, listed, add_up=config.ranking == "product"))
-    return [_without_particle(texts[one.passage], one) for one in found[:_TRIMMED]] + found[_TRIMMED:]
+            score = prior + math.log(span + 1e-30)
+            features = (float(logits[place]), margin, 0.0, words[number], known)
+            found.append(Candidate(number, start, end, score, float(chosen[place]), span, features))
+    return found
 
 
 def _without_particle(text: str, one: Candidate) -> Candidate:
@@ -121,8 +139,8 @@ def _with_shares(found: Sequence[Candidate]) -> list[Candidate]:
     return shared
 
 
-def _standing_out(retrieval: Sequence[float]) -> np.ndarray:
-    """Scores as standard deviations from the mean of the first ones; 0 where those are equal."""
+def _z_scores(retrieval: Sequence[float]) -> np.ndarray:
+    """The z-scores of retrieval scores, by mean and deviation of the first ones; 0 where those are equal."""
     scores = np.array(retrieval, np.float64)
     mean, spread = scores[:AMONG].mean(), scores[:AMONG].std()
     if spread <= 1e-6 * max(1.0, abs(mean)):
@@ -171,14 +189,18 @@ def _clean(text: str, start: int, end: int) -> tuple[int, int]:
     must be less" is "three connections". Table bars, list marks and commas at the edges go, as do a bracket or a
     quotation mark without its partner.
     """
-    for stop in _SENTENCE_END.finditer(text, start, end):
-        if stop.end() < end:
-            end = stop.start()
-            break
+    stop = _SENTENCE_END.search(text, start, end)
+    if stop and stop.end() < end:
+        end = stop.start()
     if left := _LEADING.match(text, start, end):
         start = left.end()
     while end > start and (text[end - 1].isspace() or text[end - 1] in _TRAILING):
         end -= 1
+    return _without_lone_bracket(text, start, end)
+
+
+def _without_lone_bracket(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span without a bracket or quotation mark at its edge whose partner is not in it."""
     for opening, closing in _PAIRS:
         inside = text[start:end]
         if inside.startswith(opening) and closing not in inside[1:]:
@@ -197,7 +219,10 @@ def _joined(left: str, right: str) -> bool:
 
 def selection(text: str, windows: Sequence[Scored], config: ReaderConfig) -> float:
     """The selection score of a passage: that of its best window."""
-    return _selection(windows, _spans(text, windows, config) if config.selection == "null" else (), config)
+    spans: Sequence[tuple[int, int, float, float]] = ()
+    if config.selection == "null":
+        spans = _spans(text, windows, config)
+    return _selection(windows, spans, config)
 
 
 def _selection(
@@ -223,10 +248,11 @@ def _merged(texts: Sequence[str], listed: Sequence[Candidate], add_up: bool) -> 
             found[key], saying[key] = one, {one.passage}
         elif one.passage not in saying[key]:
             saying[key].add(one.passage)
-            score = float(np.logaddexp(first.score, one.score)) if add_up else first.score
+            score = first.score
+            if add_up:
+                score = float(np.logaddexp(score, one.score))
             found[key] = replace(first, score=score, support=len(saying[key]))
-    merged = list(found.values())
-    return sorted(merged, key=lambda one: -one.score) if add_up else merged
+    return list(found.values())
 
 
 def _key(text: str) -> str:

@@ -7,7 +7,7 @@ a file does not have are an error, never a warning.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mundap.encoder.checkpoints import open_checkpoint
 from mundap.errors import ExtraMissing, ModelError
@@ -15,14 +15,13 @@ from mundap.models.folder import replacing_model
 from mundap.models.weights import (
     architecture_of,
     dpr_config,
-    dpr_tokenizer,
-    fast,
-    load_exactly,
-    plain_bert,
+    load_original_dpr,
+    load_pretrained,
+    load_tokenizer,
+    plain_dpr,
     positions,
     read_weights,
     reading_checkpoint,
-    refuse_missing,
     save_plain_tokenizer,
     without_prefix,
 )
@@ -34,7 +33,7 @@ try:
 except ImportError as error:
     raise ExtraMissing("reading a checkpoint", "train") from error
 
-HEADS = "reader_heads.safetensors"
+_HEADS = "reader_heads.safetensors"
 _DPR_LENGTH, _QA_LENGTH = 350, 384  # tokens of a window, in the papers
 _PARTS = {"spans": "qa_outputs", "selection": "qa_classifier"}
 _LENGTHS = ("max_length", "question_length", "stride", "max_answer_length")
@@ -54,7 +53,7 @@ class ReaderCheckpoint:
 
     model: ReaderNetwork
     tokenizer: Any
-    layout: str = "dpr"
+    layout: Literal["dpr", "pair"] = "dpr"
     max_length: int = _DPR_LENGTH
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,7 +62,7 @@ def is_reader(source: Path) -> bool:
     """Whether a checkpoint, a folder or an original DPR file, is a reader and not an encoder."""
     if source.is_file():
         return "qa_classifier.weight" in read_weights(source, "model_dict")
-    if (source / HEADS).is_file() or is_exported(source):
+    if (source / _HEADS).is_file() or _is_exported(source):
         return True
     try:
         return architecture_of(source).endswith(("ForQuestionAnswering", "DPRReader"))
@@ -71,7 +70,7 @@ def is_reader(source: Path) -> bool:
         return False
 
 
-def is_exported(folder: Path) -> bool:
+def _is_exported(folder: Path) -> bool:
     """Whether a folder is a reader as the run time has it."""
     return any(folder.glob("reader.*.onnx"))
 
@@ -93,7 +92,7 @@ def open_reader(
     if folder.is_file() and base is not None:
         return _read_original_dpr(folder, base)
     with reading_checkpoint(folder, "reader"):
-        if is_exported(folder):
+        if _is_exported(folder):
             from mundap.reader.unpack import unpack_reader
 
             return unpack_reader(folder, attention)
@@ -102,11 +101,13 @@ def open_reader(
             return _open_dpr(folder, attention)
         if architecture.endswith("ForQuestionAnswering"):
             loaded = _open_plain_qa(folder, architecture, attention)
-            return _with_selection(loaded) if fresh else loaded
-        if (folder / HEADS).is_file():
+            if fresh:
+                return _with_selection(loaded)
+            return loaded
+        if (folder / _HEADS).is_file():
             return _open_ours(folder, attention)
         if not fresh:
-            raise ModelError(f"{folder} is no reader: {architecture or 'it'} has no heads for spans")
+            raise ModelError(f"{folder} is not a reader: {architecture or 'it'} has no heads for spans")
         return _with_new_heads(folder, attention)
 
 
@@ -120,8 +121,8 @@ def _with_new_heads(folder: Path, attention: str | None) -> ReaderCheckpoint:
 
 def _open_ours(folder: Path, attention: str | None) -> ReaderCheckpoint:
     loaded = _with_new_heads(folder, attention)
-    _load_heads(loaded.model, read_weights(folder / HEADS), folder)
-    settings = _trained_with(folder / HEADS)
+    _load_heads(loaded.model, read_weights(folder / _HEADS), folder)
+    settings = _trained_with(folder / _HEADS)
     length = min(loaded.max_length, settings.pop("max_length", _DPR_LENGTH))
     return ReaderCheckpoint(loaded.model, loaded.tokenizer, max_length=length, settings=settings)
 
@@ -160,14 +161,10 @@ def _load_heads(model: ReaderNetwork, weights: dict[str, Any], where: Path) -> N
 
 
 def _open_dpr(folder: Path, attention: str | None) -> ReaderCheckpoint:
-    model, report = transformers.DPRReader.from_pretrained(
-        folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
-    )
-    refuse_missing(folder, report["missing_keys"])
-    inner = model.span_predictor
-    network = plain_bert(model.config, inner.encoder.bert_model.state_dict(), folder, attention)
+    inner = load_pretrained(transformers.DPRReader, folder, attention).span_predictor
+    network, tokenizer = plain_dpr(inner.encoder.bert_model, folder, attention)
     model = ReaderNetwork(network, inner.qa_outputs, inner.qa_classifier)
-    return ReaderCheckpoint(model, dpr_tokenizer(folder), max_length=_max_length(network))
+    return ReaderCheckpoint(model, tokenizer, max_length=_max_length(network))
 
 
 def _open_plain_qa(folder: Path, architecture: str, attention: str | None) -> ReaderCheckpoint:
@@ -175,14 +172,10 @@ def _open_plain_qa(folder: Path, architecture: str, attention: str | None) -> Re
     kind = getattr(transformers, architecture, None)
     if kind is None:
         raise ModelError(f"{folder}: {architecture} is not known to this version of transformers")
-    model, report = kind.from_pretrained(
-        folder, attn_implementation=attention, output_loading_info=True, local_files_only=True
-    )
-    refuse_missing(folder, report["missing_keys"])
+    model = load_pretrained(kind, folder, attention)
     network = getattr(model, model.base_model_prefix)
-    tokenizer = fast(transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True), folder)
     reader = ReaderNetwork(network, model.qa_outputs, None)
-    return ReaderCheckpoint(reader, tokenizer, "pair", _max_length(network, _QA_LENGTH))
+    return ReaderCheckpoint(reader, load_tokenizer(folder), "pair", _max_length(network, _QA_LENGTH))
 
 
 def _read_original_dpr(path: Path, base: Path) -> ReaderCheckpoint:
@@ -196,14 +189,11 @@ def _read_original_dpr(path: Path, base: Path) -> ReaderCheckpoint:
     body = without_prefix(weights, "encoder.")
     if not body:
         raise ModelError(f"{path} has no weights under encoder.: it is not a DPR reader")
-    config = transformers.AutoConfig.from_pretrained(base, local_files_only=True)
-    network = transformers.AutoModel.from_config(config, attn_implementation="eager")
-    load_exactly(network, body, path)
-    size = config.hidden_size
+    network = load_original_dpr(body, path, base)
+    size = network.config.hidden_size
     model = ReaderNetwork(network, torch.nn.Linear(size, 2), torch.nn.Linear(size, 1))
     _load_heads(model, weights, path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base, local_files_only=True)
-    return ReaderCheckpoint(model.eval(), fast(tokenizer, base), max_length=_max_length(network))
+    return ReaderCheckpoint(model.eval(), load_tokenizer(base), max_length=_max_length(network))
 
 
 def write_reader(loaded: ReaderCheckpoint, folder: Path, layout: str = "mundap") -> None:
@@ -225,7 +215,7 @@ def write_reader(loaded: ReaderCheckpoint, folder: Path, layout: str = "mundap")
         model.network.save_pretrained(made)
         loaded.tokenizer.save_pretrained(made)
         facts = {"max_length": loaded.max_length, **loaded.settings}
-        save_file(heads, str(made / HEADS), {name: str(int(value)) for name, value in facts.items()})
+        save_file(heads, str(made / _HEADS), {name: str(int(value)) for name, value in facts.items()})
 
 
 def _write_dpr(loaded: ReaderCheckpoint, heads: dict[str, Any], folder: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from mundap.models import folder as folders
 from mundap.reader.runtime import Reader
-from mundap.text.scripts import is_foreign
 
 _LOOKED_AT = 5  # passages, the best ones, whose languages decide
 _ENGLISH = ("", "en")  # a passage too short to tell counts as English
@@ -38,11 +37,11 @@ class LanguageReaders:
         """The reader for a question and the languages of the passages found for it, best first."""
         if self.multilingual is None:
             return self.default
-        if is_foreign(question, self.default.config.scripts):
-            return self.multilingual
         looked_at = languages[:_LOOKED_AT]
         foreign = sum(language not in _ENGLISH for language in looked_at)
-        return self.multilingual if 2 * foreign > len(looked_at) else self.default
+        if 2 * foreign > len(looked_at) or not self.default.knows_script(question):
+            return self.multilingual
+        return self.default
 
     def rank_by(self, ranking: str | None = None, retrieval_weight: float | None = None) -> None:
         """Compare spans of different passages in another way than the readers' own; None changes nothing."""

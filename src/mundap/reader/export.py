@@ -1,15 +1,16 @@
 """A reader's checkpoint into our model folder (extra `train`)."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from mundap.disk import checksums
-from mundap.models.folder import ReaderConfig, new_folder, refuse_full
+from mundap.models.folder import ReaderConfig, new_folder
 from mundap.models.fp32 import PRECISIONS, quiet, write_fp32
 from mundap.models.int8 import PROBES, write_int8
 from mundap.models.session import open_tokenizer
@@ -31,8 +32,10 @@ class _Graph(torch.nn.Module):
         if loaded.layout == "pair" and loaded.model.takes_types:
             self.inputs.append("token_type_ids")
         self.outputs = ["starts", "ends"]
+        self.selection: Literal["head", "null"] = "null"
         if loaded.model.selection is not None:
             self.outputs.append("selection")
+            self.selection = "head"
 
     def forward(self, input_ids: Any, token_type_ids: Any | None = None) -> tuple[Any, ...]:
         logits: tuple[Any, ...] = self.model(input_ids, torch.ones_like(input_ids), token_type_ids)
@@ -60,21 +63,19 @@ def export_reader(
     Returns:
         For each precision the largest difference of a probability from torch's over a few texts.
     """
-    refuse_full(out)
-    loaded = open_reader(source)
-    graph = _Graph(loaded).eval()
-    config = ReaderConfig(
-        name=name or source.name,
-        layout="pair" if loaded.layout == "pair" else "dpr",
-        selection="null" if loaded.model.selection is None else "head",
-        max_length=loaded.max_length,
-        **loaded.settings,
-        scripts=scripts,
-        source=source.name,
-        license=license,
-        sha256={},
-    )
     with new_folder(out) as made:
+        loaded = open_reader(source)
+        graph = _Graph(loaded).eval()
+        config = ReaderConfig(
+            name=name or source.name,
+            layout=loaded.layout,
+            selection=graph.selection,
+            max_length=loaded.max_length,
+            **loaded.settings,
+            scripts=scripts,
+            source=source.name,
+            license=license,
+        )
         loaded.tokenizer.backend_tokenizer.save(str(made / "tokenizer.json"))
         _write_graphs(made, graph, config, precisions)
         replace(config, sha256=checksums(sorted(made.iterdir()))).save(made)
@@ -87,7 +88,8 @@ def _write_graphs(folder: Path, graph: _Graph, config: ReaderConfig, precisions:
         write_fp32(graph, fp32, graph.inputs, graph.outputs)
         if "int8" in precisions:
             rows = Windows(open_tokenizer(folder / "tokenizer.json"), config).of(_QUESTION, PROBES)
-            probes = [_arrays(window, graph.inputs) for windows in rows for window in windows]
+            windows = itertools.chain.from_iterable(rows)
+            probes = [_arrays(window, graph.inputs) for window in windows]
             write_int8(fp32, folder / "reader.int8.onnx", probes)
     if "fp32" not in precisions:
         fp32.unlink()
@@ -101,7 +103,7 @@ def _arrays(window: Window, names: Sequence[str]) -> dict[str, np.ndarray]:
 def _parity(folder: Path, graph: _Graph, precision: Any) -> float:
     """The largest difference over a few texts between our probabilities and torch's."""
     rows = Reader(folder, precision, threads=1).read(_QUESTION, PROBES)
-    return max(_difference(graph, scored) for windows in rows for scored in windows)
+    return max(_difference(graph, scored) for scored in itertools.chain.from_iterable(rows))
 
 
 def _difference(graph: _Graph, scored: Scored) -> float:

@@ -25,7 +25,9 @@ class ReaderNetwork(torch.nn.Module):
         """Logits: starts and ends for each token, and one for each row. Token types are 0 unless given."""
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self.takes_types:
-            inputs["token_type_ids"] = torch.zeros_like(ids) if types is None else types
+            if types is None:
+                types = torch.zeros_like(ids)
+            inputs["token_type_ids"] = types
         states = self.network(**inputs).last_hidden_state
         starts, ends = self.spans(states).unbind(-1)
         if self.selection is None:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from mundap.models import folder as folders
-from mundap.models.session import Workers, open_tokenizer
+from mundap.models.session import ModelSession
 from mundap.reader.inputs import Window, Windows
 from mundap.text.scripts import is_foreign
 
@@ -49,9 +48,8 @@ class Reader:
 
     def __init__(self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None) -> None:
         self.folder = folder
-        self.config = folders.ReaderConfig.load(folder)
-        self._weights = folders.weights(folder, precision, "reader")
-        self._workers = Workers(threads, self.config.sha256)
+        self._session = ModelSession(folder, folders.ReaderConfig, ("reader",), precision, threads)
+        self.config = self._session.config
 
     @classmethod
     def from_pretrained(cls, name: str | Path = folders.READER, **options: Any) -> Self:
@@ -75,15 +73,25 @@ class Reader:
 
     def read_batch(self, asked: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> list[list[list[Scored]]]:
         """The same for several questions with their passages, so that all cores are busy where each has only one."""
-        rows = [self._windows.of(question, passages) for question, passages in asked]
-        every = [window for row in rows for windows in row for window in windows]
-        outputs = self._workers.run_each(self._weights, [_arrays(window) for window in every])
-        scored = iter([_scored(window, *logits) for window, logits in zip(every, outputs, strict=True)])
-        return [[list(islice(scored, len(windows))) for windows in row] for row in rows]
+        every: list[Window] = []
+        read: list[list[list[Scored]]] = []
+        homes: list[list[Scored]] = []  # where the scores of each window go
+        for question, passages in asked:
+            row: list[list[Scored]] = []
+            for windows in self._windows.of(question, passages):
+                scored: list[Scored] = []
+                every += windows
+                homes += [scored] * len(windows)
+                row.append(scored)
+            read.append(row)
+        outputs = self._session.run_each("reader", [_arrays(window) for window in every])
+        for home, window, logits in zip(homes, every, outputs, strict=True):
+            home.append(_scored(window, *logits))
+        return read
 
     @cached_property
     def _windows(self) -> Windows:
-        return Windows(open_tokenizer(self.folder / "tokenizer.json", self.config.sha256), self.config)
+        return Windows(self._session.tokenizer(), self.config)
 
 
 def _arrays(window: Window) -> dict[str, np.ndarray]:

@@ -30,6 +30,7 @@ _SIZES = (
 )
 """Weights whose shapes tell the size of a BERT."""
 
+_LAYER_NORMS = ("attention.output", "output")
 _SETTINGS = ("question_length", "stride", "max_answer_length", "spans")
 
 
@@ -90,7 +91,12 @@ def _special_tokens(path: Path) -> dict[str, str]:
         "pad_token": ("[PAD]", "<pad>"),
         "unk_token": ("[UNK]", "<unk>"),
     }
-    return {kind: next(token for token in tokens if token in known) for kind, tokens in kinds.items()}
+    found: dict[str, str] = {}
+    for kind, tokens in kinds.items():
+        for token in tokens:
+            if token in known:
+                found.setdefault(kind, token)
+    return found
 
 
 class _Graph:
@@ -99,8 +105,11 @@ class _Graph:
     def __init__(self, graph: Any) -> None:
         self._nodes = list(graph.node)
         self._values = {one.name: one for one in graph.initializer}
-        facts = [one for node in self._of_kind("Attention", "QAttention") for one in node.attribute]
-        self.heads = next((one.i for one in facts if one.name == "num_heads"), 0)
+        self.heads = 0
+        for node in self._of_kind("Attention", "QAttention"):
+            for attribute in node.attribute:
+                if attribute.name == "num_heads":
+                    self.heads = attribute.i
 
     @property
     def is_bert(self) -> bool:
@@ -109,29 +118,33 @@ class _Graph:
 
     def weights(self) -> dict[str, np.ndarray]:
         """All of them: tables, layers, biases and heads."""
+        return {**self._embeddings(), **self._layers(), **self._heads()}
+
+    def _embeddings(self) -> dict[str, np.ndarray]:
         found = {}
-        for node in self._nodes:
-            if node.op_type in ("Gather", "GatherBlockQuantized") and node.input[0].startswith("network."):
+        for node in self._of_kind("Gather", "GatherBlockQuantized"):
+            if node.input[0].startswith("network."):
                 found[node.input[0]] = self._table(node)
-            elif (
-                node.op_type in ("MatMul", "MatMulInteger") and node.input[1] in self._values and "/layer." in node.name
-            ):
+        for node in self._of_kind("LayerNormalization"):
+            found["network.embeddings.LayerNorm.weight"] = self._array(node.input[1])
+            found["network.embeddings.LayerNorm.bias"] = self._array(node.input[2])
+        return found
+
+    def _layers(self) -> dict[str, np.ndarray]:
+        found = {}
+        for node in self._of_kind("MatMul", "MatMulInteger"):
+            if node.input[1] in self._values and "/layer." in node.name:
                 found[_torch_name(node.name)] = self._layer(node, node.name.removesuffix("_quant")).T
-            elif node.op_type == "LayerNormalization":
-                found["network.embeddings.LayerNorm.weight"] = self._array(node.input[1])
-                found["network.embeddings.LayerNorm.bias"] = self._array(node.input[2])
         for number, node in enumerate(self._of_kind("Attention", "QAttention")):
             found.update(self._qkv(node, f"network.encoder.layer.{number}.attention.self"))
         for number, node in enumerate(self._of_kind("BiasGelu")):
             found[f"network.encoder.layer.{number}.intermediate.dense.bias"] = self._array(node.input[1])
         # Two in a layer: behind the attention, and at its end. Equal arrays share a name, so names do not help.
         for number, node in enumerate(self._of_kind("SkipLayerNormalization")):
-            part = "output" if number % 2 else "attention.output"
-            name = f"network.encoder.layer.{number // 2}.{part}"
+            name = f"network.encoder.layer.{number // 2}.{_LAYER_NORMS[number % 2]}"
             found[f"{name}.LayerNorm.weight"] = self._array(node.input[2])
             found[f"{name}.LayerNorm.bias"] = self._array(node.input[3])
             found[f"{name}.dense.bias"] = self._array(node.input[4])
-        found.update(self._heads())
         return found
 
     def _of_kind(self, *kinds: str) -> list[Any]:
@@ -150,7 +163,9 @@ class _Graph:
             blocks = table.reshape(len(table), scales.shape[1], -1) * scales[..., None]
             return np.asarray(blocks.reshape(table.shape))
         scale = f"{base}/scale"
-        return table * self._array(scale) if scale in self._values else table
+        if scale in self._values:
+            table = table * self._array(scale)
+        return table
 
     def _layer(self, node: Any, base: str) -> np.ndarray:
         """The weights of one layer, as many rows as inputs, without rounding and smoothing."""
@@ -180,7 +195,9 @@ class _Graph:
             if node.op_type in ("MatMul", "Gemm") and node.name.startswith(("/model/spans/", "/model/selection/")):
                 part = node.name.split("/")[2]
                 weight = self._array(node.input[1])
-                found[f"{part}.weight"] = weight if weight.shape[0] < weight.shape[1] else weight.T
+                if weight.shape[0] >= weight.shape[1]:  # a MatMul has it transposed, a Gemm has not
+                    weight = weight.T
+                found[f"{part}.weight"] = weight
                 found[f"{part}.bias"] = self._array(f"model.{part}.bias")
         return found
 

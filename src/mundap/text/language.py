@@ -17,7 +17,7 @@ _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _SCRIPT = 0.3  # of the letters: a text with so many of a script is in its language, whatever else is in it
 
 Group = Literal["ko", "ja-zh"]
-"""Languages in which a reader may be sure in another way than elsewhere."""
+"""Groups of languages with a confidence of their own."""
 
 _GROUPS: dict[str, Group] = {"ko": "ko", "ja": "ja-zh", "zh": "ja-zh"}
 

@@ -1,1 +1,1 @@
-"""Training: data, and what is trained on it. Nothing that answers questions imports this room."""
+"""Training of retrievers and readers. Nothing that answers questions imports it."""

@@ -61,22 +61,17 @@ class RetrieverBatches(BatchLoader[Batch]):
 
     def _collate(self, places: list[list[int]], epoch: int) -> Batch:
         examples = [self._sets[a][b] for a, b in places]
-        negatives = [self._negatives(example, epoch, place) for example, place in zip(examples, places, strict=True)]
-        if self._recipe.gold_negatives:
-            for row, place in enumerate(places):
-                negatives[row] = negatives[row] + self._gold_negatives(examples[row], epoch, place, places)
+        negatives = [self._all_negatives(example, epoch, row, places) for row, example in enumerate(examples)]
         columns = _Columns(self._recipe.in_batch_negatives)
         targets = np.zeros(len(examples), np.int64)
-        share = len(examples) // self._world
-        rows_of = [range(rank * share, (rank + 1) * share) for rank in range(self._world)]
-        columns_of = [self._place(columns, rows, examples, negatives, targets) for rows in rows_of]
+        own_rows, own_columns = self._place_all(columns, examples, negatives, targets)
         cut = [self._tokens.chunks(passage.text) for passage in columns.passages]
         texts = []
-        for number in columns_of[self._rank]:
+        for number in own_columns:
             texts += [(columns.passages[number].title, text) for text in cut[number]]
         matches = [self._sets[a].match for a, _ in places]
         return Batch(
-            questions=self._tokens.questions([examples[row].question.text for row in rows_of[self._rank]]),
+            questions=self._tokens.questions([examples[row].question.text for row in own_rows]),
             passages=self._tokens.passages(texts),
             owners=np.repeat(np.arange(len(cut)), [len(parts) for parts in cut]),
             targets=targets,
@@ -84,6 +79,23 @@ class RetrieverBatches(BatchLoader[Batch]):
             epoch=epoch,
             examples=len(examples),
         )
+
+    def _place_all(
+        self,
+        columns: "_Columns",
+        examples: Sequence[Example],
+        negatives: Sequence[Sequence[Context]],
+        targets: np.ndarray,
+    ) -> tuple[range, range]:
+        """Give all passages their columns, process by process; gives the rows and columns of this process."""
+        share = len(examples) // self._world
+        own = range(0), range(0)
+        for rank in range(self._world):
+            rows = range(rank * share, (rank + 1) * share)
+            placed = self._place(columns, rows, examples, negatives, targets)
+            if rank == self._rank:
+                own = rows, placed
+        return own
 
     def _place(
         self,
@@ -103,6 +115,12 @@ class RetrieverBatches(BatchLoader[Batch]):
                 for negative in negatives[row]:
                     columns.place(negative, row)
         return range(begin, len(columns.passages))
+
+    def _all_negatives(self, example: Example, epoch: int, row: int, places: list[list[int]]) -> list[Context]:
+        found = self._negatives(example, epoch, places[row])
+        if self._recipe.gold_negatives:
+            found = found + self._gold_negatives(example, epoch, places[row], places)
+        return found
 
     def _negatives(self, example: Example, epoch: int, place: list[int]) -> list[Context]:
         """This epoch's negatives out of an example's own lists."""
@@ -197,7 +215,7 @@ def excluded_mask(
     if recipe.mask_false_negatives:
         for row, example in enumerate(examples):
             rule = NegativeRule(example.question, example.positives, matches[row], duplicate=None)
-            for column in np.flatnonzero(~result[row]):
+            for column in np.flatnonzero(~result[row]).tolist():
                 result[row, column] = not rule.is_negative("", columns[column].text)
     result[rows, targets] = False
     return result

@@ -168,13 +168,15 @@ def _moments(model: Any, optimizer: Any) -> dict[str, Any]:
     found = {}
     for name, parameter in _named(model):
         for part, value in optimizer.state.get(parameter, {}).items():
-            tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
-            found[f"{name}::{part}"] = tensor.detach().cpu().contiguous()
+            found[f"{name}::{part}"] = torch.as_tensor(value).detach().cpu().contiguous()
     return found
 
 
 def _in_order(optimizer: Any) -> list[Any]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = []
+    for group in optimizer.param_groups:
+        parameters += group["params"]
+    return parameters
 
 
 def _save(path: Path, tensors: dict[str, Any]) -> None:

@@ -56,7 +56,9 @@ class ExampleFile:
         self._path = Path(data.path)
         if rows or detect(data.path).examples not in ("dpr-jsonl", "tevatron") or _is_packed(self._path):
             self._path = self._rewrite(data, scratch, rows or (lambda: examples.read_examples(data.path)))
-        self._parsed: list[Example] | None = [] if self._path.stat().st_size <= _IN_MEMORY else None
+        self._parsed: list[Example] | None = None
+        if self._path.stat().st_size <= _IN_MEMORY:
+            self._parsed = []
         self._places, self.positive_keys, self._lengths = self._scan()
         if not len(self._places):
             why = ": it is empty"
@@ -65,7 +67,11 @@ class ExampleFile:
             raise MundapError(f"{data.path}: there is no example in it to train on{why}.")
         if 0 < data.max_examples < len(self._places):
             self._keep(np.random.default_rng(data.sample_seed).permutation(len(self._places))[: data.max_examples])
-        self.match: Mode = data.match if data.match != "auto" else self._suggested()
+        self.match: Mode
+        if data.match == "auto":
+            self.match = self._suggested()
+        else:
+            self.match = data.match
 
     def _suggested(self) -> Mode:
         answers: list[str] = []
@@ -81,18 +87,20 @@ class ExampleFile:
         start = 0
         with self._path.open("rb") as file:
             for line in file:
-                if line.strip():
-                    found = _example(line, len(places))
-                    if isinstance(found, Example):
-                        places.append((start, len(line)))
-                        keys.append(_fingerprints(found.positives[0]))
-                        lengths.append(_length(found))
-                        self.answered += bool(found.question.answers)
-                        if self._parsed is not None:
-                            self._parsed.append(found)
-                    else:
-                        self.left_out[found.reason] += 1
+                place = (start, len(line))
                 start += len(line)
+                if not line.strip():
+                    continue
+                found = _example(line, len(places))
+                if isinstance(found, Skipped):
+                    self.left_out[found.reason] += 1
+                    continue
+                places.append(place)
+                keys.append(_fingerprints(found.positives[0]))
+                lengths.append(_length(found))
+                self.answered += bool(found.question.answers)
+                if self._parsed is not None:
+                    self._parsed.append(found)
         numbers = np.array(places, np.int64).reshape(-1, 2), np.array(keys, np.int64).reshape(-1, 2)
         return *numbers, np.array(lengths, np.int64)
 
@@ -174,8 +182,9 @@ def size_of(path: str) -> int:
 
 def _stamp(path: str) -> list[tuple[str, int, int]]:
     """Name, size and modification time of a file, or of each file in a folder: when they change, so did the content."""
-    whole = Path(path)
-    files = sorted(one for one in whole.rglob("*") if one.is_file()) if whole.is_dir() else [whole]
+    files = [Path(path)]
+    if files[0].is_dir():
+        files = sorted(one for one in files[0].rglob("*") if one.is_file())
     return [(one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in files]
 
 

@@ -14,7 +14,7 @@ from mundap.text.sentences import sentence_spans
 _FEWEST_WORDS = 4
 
 
-def ict_examples(passages: Iterable[Passage], keep: float = 0.1, seed: int = 0) -> Iterator[Example]:
+def _ict_examples(passages: Iterable[Passage], keep: float = 0.1, seed: int = 0) -> Iterator[Example]:
     """Yield an example for each passage of two sentences or more.
 
     Args:
@@ -45,8 +45,11 @@ def write_examples(index: str | None, out: Path, keep: float, seed: int = 0) -> 
         out.mkdir(parents=True, exist_ok=True)
     count = 0
     with writing(train, "dpr-jsonl") as learn, writing(dev, "dpr-jsonl") as check:
-        for count, example in enumerate(ict_examples(Index(index).passages(), keep, seed), 1):
-            (check if count % 10 == 0 else learn)(example)
+        for count, example in enumerate(_ict_examples(Index(index).passages(), keep, seed), 1):
+            if count % 10:
+                learn(example)
+            else:
+                check(example)
         if count < 20:
             raise MundapError(f"only {count} passages have two sentences: too few to train on")
     return train, dev

@@ -11,6 +11,16 @@ DevFigures = dict[str, dict[str, float]]
 """For each dev set, and for `all` together: figures by name."""
 
 
+def with_means(figures: DevFigures) -> DevFigures:
+    """The figures of dev sets, with their means over the sets as `all`."""
+    if not figures:
+        return figures
+    means = {}
+    for name in next(iter(figures.values())):
+        means[name] = sum(one[name] for one in figures.values()) / len(figures)
+    return {**figures, "all": means}
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What one step measured.

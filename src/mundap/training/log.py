@@ -25,11 +25,14 @@ class Log:
         with disk_errors(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(facts) + "\n")
         if self._board is not None:
-            rows = facts.get("dev", {}).items()
-            figures = {f"dev/{label}/{name}": value for label, row in rows for name, value in row.items()}
-            for name, value in {**facts, **figures}.items():
-                if isinstance(value, float):
-                    self._board.add_scalar(name, value, facts["step"])
+            self._plot(facts, facts["step"])
+            for label, figures in facts.get("dev", {}).items():
+                self._plot({f"dev/{label}/{name}": value for name, value in figures.items()}, facts["step"])
+
+    def _plot(self, facts: dict[str, Any], step: int) -> None:
+        for name, value in facts.items():
+            if isinstance(value, float):
+                self._board.add_scalar(name, value, step)
 
     def forget(self, after: int = -1) -> None:
         """Drop the rows after a step; by default all."""

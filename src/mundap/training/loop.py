@@ -19,7 +19,6 @@ from mundap.training.log import Log
 from mundap.training.processes import Processes
 from mundap.training.recipe import TrainingRecipe
 from mundap.training.report import write_report
-from mundap.training.schedule import learning_rate
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt, as malloc.h has them
 
@@ -43,7 +42,7 @@ def run(
     _keep_memory()
     processes = Processes()
     if processes.device.type == "cpu":
-        refuse_slow(recipe.precision)
+        _refuse_slow(recipe.precision)
     try:
         return _Loop(recipe, processes, make, callback).go()
     finally:
@@ -61,7 +60,7 @@ def refuse_incomplete(recipe: TrainingRecipe) -> None:
             raise UsageError(f"the recipe has no {name}")
 
 
-def refuse_slow(precision: str) -> None:
+def _refuse_slow(precision: str) -> None:
     """Stop a run in a precision that this CPU can only emulate.
 
     Raises:
@@ -102,7 +101,7 @@ class _Loop:
     ) -> None:
         self.recipe = recipe
         self.processes = processes
-        self.callback = callback if processes.first else lambda progress: None
+        self.callback = callback
         self.out = Path(recipe.output_dir)
         self.learner = self._made(make)
         self.model = self.learner.model
@@ -111,14 +110,18 @@ class _Loop:
         self.trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         groups = _parameter_groups(self.model, recipe.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, eps=1e-8, fused=True)
-        self.scaler = torch.amp.GradScaler("cuda") if recipe.precision == "fp16" else None
+        self.scaler = torch.amp.GradScaler("cuda", enabled=recipe.precision == "fp16")
         left_out = {one.label: dict(one.left_out.most_common()) for one in self.learner.files if one.left_out}
         self.result = TrainingResult(str(self.out / "model"), left_out=left_out)
         self.best = -math.inf
         self.without_improvement = 0
         self.number = 0
-        self.log = Log(self.out) if processes.first else None
-        self.average = AveragedModel(self.model) if recipe.average_last else None
+        self.log: Log | None = None
+        if processes.first:
+            self.log = Log(self.out)
+        self.average: AveragedModel | None = None
+        if recipe.average_last:
+            self.average = AveragedModel(self.model)
 
     def _made(self, make: Callable[[Processes, Path], Learner]) -> Learner:
         """The learner. The first process makes its own before the others do: it rewrites compressed files for all."""
@@ -185,7 +188,7 @@ class _Loop:
             self.average.update_parameters(self.model)
 
     def _tell(self, result: StepResult, speed: float) -> None:
-        rate = learning_rate(self.recipe, self.number - 1, self.steps)
+        rate = self.recipe.learning_rate_at(self.number - 1, self.steps)
         row = {
             "step": self.number,
             "loss": result.loss,
@@ -197,19 +200,18 @@ class _Loop:
         if result.negatives_age is not None:
             row["negatives_age"] = result.negatives_age
         self._note(row)
-        self.callback(TrainingProgress(self.number, self.steps, result, rate, speed))
+        if self.processes.first:
+            self.callback(TrainingProgress(self.number, self.steps, result, rate, speed))
 
     def _optimize(self, stream: Any) -> tuple[StepResult, int]:
         """One step of the optimizer over one or more batches, and how many examples they had."""
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.recipe, self.number, self.steps)
+            group["lr"] = self.recipe.learning_rate_at(self.number, self.steps)
         results: list[StepResult] = []
         count = 0
         for _ in range(self.recipe.gradient_accumulation_steps):
             batch = next(stream)
-            scale = 1 / self.recipe.gradient_accumulation_steps
-            if self.scaler:
-                scale *= self.scaler.get_scale()
+            scale = self.scaler.get_scale() / self.recipe.gradient_accumulation_steps
             results.append(self.learner.backward(batch, scale))
             count += batch.examples
         loss = sum(one.loss for one in results) / len(results)
@@ -226,14 +228,10 @@ class _Loop:
 
     def _update(self) -> float:
         """Clip the gradient and step; gives the norm before clipping."""
-        if self.scaler:
-            self.scaler.unscale_(self.optimizer)
+        self.scaler.unscale_(self.optimizer)
         norm = torch.nn.utils.clip_grad_norm_(self.trainable, self.recipe.max_grad_norm)
-        if self.scaler:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        else:
-            self.optimizer.step()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         return float(norm)
 
@@ -261,27 +259,35 @@ class _Loop:
     def _save(self) -> None:
         states = self.processes.gather(torch.get_rng_state().unsqueeze(0).to(self.processes.device)).cpu()
         if self.processes.first:
-            facts = {
-                "best": self.best if math.isfinite(self.best) else None,
+            facts: dict[str, Any] = {
+                "best": None,  # JSON has no infinity
                 "best_step": self.result.best_step,
                 "without_improvement": self.without_improvement,
                 "stopped": self.result.stopped,
                 "before": self.result.before,
-                "scale": self.scaler.get_scale() if self.scaler else None,
+                "scale": None,
                 "averaged": self._averaged_steps,
             }
+            if math.isfinite(self.best):
+                facts["best"] = self.best
+            if self.scaler.is_enabled():
+                facts["scale"] = self.scaler.get_scale()
             state = checkpoints.RunState(self.model, self.optimizer, states, self._averaged_model)
             checkpoints.save(self.out / "checkpoints", self.number, state, facts)
         self.processes.wait()
 
     @property
     def _averaged_steps(self) -> int:
-        return int(self.average.n_averaged) if self.average is not None else 0
+        if self.average is None:
+            return 0
+        return int(self.average.n_averaged)
 
     @property
     def _averaged_model(self) -> Any:
         """The averaged model, if any step has been averaged yet."""
-        return self.average.module if self.average is not None and self._averaged_steps else None
+        if self.average is None or not self._averaged_steps:
+            return None
+        return self.average.module
 
     def _resume(self) -> Any:
         """Load the last checkpoint, if there is one, and drop what was logged after it; gives the random states."""
@@ -295,10 +301,11 @@ class _Loop:
             return None
         facts, states = checkpoints.load(path, self.model, self.optimizer)
         self.number = self.result.resumed = facts["step"]
-        self.best = facts["best"] if facts["best"] is not None else -math.inf
+        if facts["best"] is not None:
+            self.best = facts["best"]
         self.without_improvement, self.result.stopped = facts["without_improvement"], facts["stopped"]
         self.result.best_step, self.result.before = facts["best_step"], facts["before"]
-        if self.scaler and facts["scale"]:
+        if facts["scale"]:
             self.scaler.update(facts["scale"])
         if self.average is not None and facts["averaged"]:
             checkpoints.load_weights(path / checkpoints.AVERAGE, self.average.module)

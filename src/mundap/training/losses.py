@@ -1,4 +1,4 @@
-"""The losses: negative log-likelihood of the positive, and the triplet margin."""
+"""The loss functions of retriever and reader."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +44,10 @@ def span_nll(
         if places:
             begin, stop = (torch.tensor(part, device=starts.device) for part in zip(*places, strict=True))
             right = first[row, begin] + last[row, stop]
-            values.append(-(right.max() if best_only else torch.logsumexp(right, 0)))
+            if best_only:
+                values.append(-right.max())
+            else:
+                values.append(-torch.logsumexp(right, 0))
         else:
             values.append(-null[row] * (first[row, 0] + last[row, 0]))
     return torch.stack(values)
@@ -70,5 +73,6 @@ def selection_distillation(scores: Any, others: Any) -> Any:
 def selection_nll(scores: Any, target: int | None) -> Any:
     """The negative log-likelihood of one passage of a group, or of none of them, whose score is always 0."""
     with_null = torch.cat([scores, scores.new_zeros(1)])
-    place = len(scores) if target is None else target
-    return torch.logsumexp(with_null, 0) - with_null[place]
+    if target is None:
+        target = len(scores)
+    return torch.logsumexp(with_null, 0) - with_null[target]

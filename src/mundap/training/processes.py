@@ -16,13 +16,12 @@ class Processes:
     def __init__(self) -> None:
         self.rank = int(os.environ.get("RANK", "0"))
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.device, backend = torch.device("cpu"), "gloo"
         if torch.cuda.is_available():
-            self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            self.device, backend = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))), "nccl"
             torch.cuda.set_device(self.device)
-        else:
-            self.device = torch.device("cpu")
         if self.world > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=_PATIENCE)
+            dist.init_process_group(backend, timeout=_PATIENCE)
 
     @property
     def first(self) -> bool:

@@ -1,36 +1,35 @@
 """The reader as a learner: selection of the passage and the span in it."""
 
+import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from mundap.encoder.network import chunks, padded
 from mundap.errors import MundapError
 from mundap.models.folder import ReaderConfig, installed
 from mundap.models.weights import positions
-from mundap.reader.answers import rank
+from mundap.reader.answers import rank, selection
 from mundap.reader.checkpoints import open_reader, write_reader
 from mundap.reader.inputs import Window, Windows
-from mundap.reader.network import ReaderNetwork
 from mundap.reader.runtime import Scored
 from mundap.text.scores import judge
 from mundap.training import loop, losses
-from mundap.training.learner import DevFigures, StepCallback, StepResult, TrainingResult
+from mundap.training.learner import DevFigures, StepCallback, StepResult, TrainingResult, with_means
 from mundap.training.processes import Processes
 from mundap.training.reader_data import DevQuestion, ReaderBatch, ReaderBatches, dev_questions, example_file
 from mundap.training.reader_loss import ReaderLoss
 from mundap.training.recipe import ReaderRecipe
 from mundap.training.step import ChunkedForward
 from mundap.training.teacher import Teacher
-from mundap.training.towers import attention_for, freeze_bottom, set_dropout
+from mundap.training.towers import attention_for, prepare_network
 
 _BATCH = 32
-_FIGURES = ("nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1")
 _NOT_PERCENT = ("nll", "rank")
+_FIGURES = (*_NOT_PERCENT, "top1", "em", "f1", "gold_em", "gold_f1")
 
 
 def train(recipe: ReaderRecipe, callback: StepCallback = lambda progress: None) -> TrainingResult:
@@ -65,7 +64,9 @@ class ReaderLearner:
             self._dev[file.label] = dev_questions(file, recipe.max_dev_questions, recipe.num_passages)
         self._open()
         self._batches = ReaderBatches(self.files, recipe, self._windows, processes.rank, processes.world)
-        self._teacher = Teacher(recipe.teacher) if recipe.teacher else None
+        self._teacher: Teacher | None = None
+        if recipe.teacher:
+            self._teacher = Teacher(recipe.teacher)
 
     def _open(self) -> None:
         """The network, and how it sees a passage."""
@@ -79,7 +80,8 @@ class ReaderLearner:
         }
         settings = {**lengths, "spans": not recipe.selection_only}
         self._loaded = replace(self._loaded, max_length=length, settings=settings)
-        self.reader = self.model = _prepared(self._loaded.model, recipe)
+        self.reader = self.model = self._loaded.model
+        prepare_network(self.reader.network, recipe)
         tokenizer = self._loaded.tokenizer
         self._pad = int(tokenizer.pad_token_id or 0)
         self.config = ReaderConfig(name="training", max_length=length, ranking="selection", **lengths)
@@ -97,7 +99,9 @@ class ReaderLearner:
     def backward(self, batch: ReaderBatch, scale: float) -> StepResult:
         """Add the gradient of a batch. Processes hold whole groups, so the sum of their gradients is exact."""
         device = next(self.reader.parameters()).device
-        taught = self._teacher.predict(batch.groups) if self._teacher else None
+        taught = None
+        if self._teacher is not None:
+            taught = self._teacher.predict(batch.groups)
         loss = ReaderLoss(batch.groups, self._recipe, taught, device)
         forward = ChunkedForward(self.reader, [window.ids for window in loss.windows], self._recipe, self._pad, device)
         total, ranks = loss.of(forward.groups, forward.outputs)
@@ -114,9 +118,7 @@ class ReaderLearner:
             found = {label: self._figures(asked) for label, asked in self._dev.items()}
         finally:
             self.reader.train()
-        if found:
-            found["all"] = {name: float(np.mean([one[name] for one in found.values()])) for name in _FIGURES}
-        return found
+        return with_means(found)
 
     def _figures(self, asked: Sequence[DevQuestion]) -> dict[str, float]:
         share = -(-len(asked) // self._processes.world)
@@ -124,30 +126,33 @@ class ReaderLearner:
         rows = torch.zeros((len(mine), len(_FIGURES)), dtype=torch.float64, device=self._processes.device)
         for row, one in enumerate(mine):
             rows[row] = torch.tensor(self._measure(one), dtype=torch.float64)
-        means = self._processes.gather(rows).mean(0).tolist()
-        figures = {}
-        for name, value in zip(_FIGURES, means, strict=True):
-            figures[name] = value if name in _NOT_PERCENT else 100 * value
-        return figures
+        means = self._processes.gather(rows).mean(0)
+        means[len(_NOT_PERCENT) :] *= 100
+        return dict(zip(_FIGURES, means.tolist(), strict=True))
 
     def _measure(self, one: DevQuestion) -> list[float]:
         """The figures of one question: once with all passages competing, once with the positive alone."""
         pairs = [(context.title, context.text) for context in one.passages]
         read = scored(self.reader, self._windows.of(one.question.text, pairs), self._pad)
-        scores = torch.tensor([max(window.selection or 0.0 for window in windows) for windows in read])
+        rows = zip(one.passages, read, strict=True)
+        scores = torch.tensor([selection(context.text, windows, self.config) for context, windows in rows])
         place = 1.0 + float((scores > scores[0]).sum())
         values = [float(losses.selection_nll(scores, 0)), place, float(place == 1)]
         for number in (len(pairs), 1):
             texts = [text for _, text in pairs[:number]]
             found = rank(texts, read[:number], [0.0] * number, self.config)
-            text = texts[found[0].passage][found[0].start : found[0].end] if found else ""
+            text = ""
+            if found:
+                text = texts[found[0].passage][found[0].start : found[0].end]
             values += judge(text, one.question.answers, one.match)
         return values
 
     def score(self, figures: DevFigures) -> float:
         """The figure that selects the checkpoint; more is better."""
         value = figures["all"][self._recipe.metric]
-        return -value if self._recipe.metric in _NOT_PERCENT else value
+        if self._recipe.metric in _NOT_PERCENT:
+            return -value
+        return value
 
     def initial_model(self) -> Any:
         """The model before training."""
@@ -160,7 +165,7 @@ class ReaderLearner:
 
 def scored(reader: Any, rows: Sequence[Sequence[Window]], pad: int) -> list[list[Scored]]:
     """What a reader in training says of the windows of each passage."""
-    flat = [window for row in rows for window in row]
+    flat = list(itertools.chain.from_iterable(rows))
     found: list[Any] = [None] * len(flat)
     device = next(reader.parameters()).device
     for numbers in chunks([len(window.ids) for window in flat], _BATCH):
@@ -183,11 +188,3 @@ def _opened(recipe: ReaderRecipe) -> Any:
     if not base.exists():
         base = installed().get(base.name, base)
     return open_reader(base, attention=attention_for(recipe.precision), fresh=True)
-
-
-def _prepared(model: ReaderNetwork, recipe: ReaderRecipe) -> ReaderNetwork:
-    set_dropout(model.network, recipe.dropout, recipe.attention_dropout)
-    freeze_bottom(model.network, recipe.freeze_layers)
-    if recipe.gradient_checkpointing:
-        model.network.gradient_checkpointing_enable()
-    return model

@@ -40,7 +40,9 @@ def _from_run(path: str, wanted: str) -> Iterator[Example | Skipped]:
     faults = Faults()
     for result in read_run(path, faults):
         answers = result.question.answers
-        match: Any = queries.match_for(answers) if wanted == "auto" else wanted
+        match: Any = wanted
+        if wanted == "auto":
+            match = queries.match_for(answers)
         positives: list[Context] = []
         negatives: list[Context] = []
         for context in result.contexts:
@@ -131,19 +133,23 @@ class ReaderBatches(BatchLoader[ReaderBatch]):
         recipe, example = self._recipe, examples[row]
         rng = random.Random(f"{recipe.seed} {epoch} {place}")  # noqa: S311
         negatives = self._negatives(row, examples, rng, match)
-        none = bool(negatives) and rng.random() < recipe.no_answer_ratio
-        chosen = negatives[: recipe.num_passages] if none else negatives[: recipe.num_passages - 1]
+        unanswered = bool(negatives) and rng.random() < recipe.no_answer_ratio
+        room = recipe.num_passages
+        if not unanswered:
+            room -= 1  # for the positive
+        chosen = negatives[:room]
         windows = [rng.choice(row) for row in self._of(example, chosen)]
         spans: list[Places] = [[] for _ in windows]
-        if none:
-            return Group(windows, spans, None, example.question, list(chosen), match)
+        if unanswered:
+            return Group(windows, spans, None, example.question, chosen, match)
         positive = rng.choice(example.positives)
         window, right = self._positive(example, positive, rng, match)
         return Group([window, *windows], [right, *spans], 0, example.question, [positive, *chosen], match)
 
     def _of(self, example: Example, contexts: Sequence[Context]) -> list[list[Window]]:
-        pairs = [(context.title, context.text) for context in contexts]
-        return self._windows.of(example.question.text, pairs) if pairs else []
+        if not contexts:
+            return []
+        return self._windows.of(example.question.text, [(context.title, context.text) for context in contexts])
 
     def _positive(self, example: Example, positive: Context, rng: Any, match: Mode) -> tuple[Window, Places]:
         """A window of the positive that contains the answer, with its spans."""
@@ -151,8 +157,15 @@ class ReaderBatches(BatchLoader[ReaderBatch]):
         if self._recipe.selection_only:
             return rows[0], []
         places = find_answers(positive.text, example.question.answers, match)
-        right = [(window, spans) for window in rows if (spans := tokens_of(window, places))]
-        return rng.choice(right) if right else (rows[0], [])
+        right = []
+        for window in rows:
+            spans = _tokens_of(window, places)
+            if spans:
+                right.append((window, spans))
+        if not right:
+            return rows[0], []
+        chosen: tuple[Window, Places] = rng.choice(right)
+        return chosen
 
     def _negatives(self, row: int, examples: list[Example], rng: Any, match: Mode) -> list[Context]:
         """Passages without the answer: the example's own first, then positives of other questions in the batch."""
@@ -180,7 +193,7 @@ def _negatives_for(example: Example, others: Iterable[Context], match: Mode) -> 
             yield one
 
 
-def tokens_of(window: Window, places: Sequence[tuple[int, int]]) -> Places:
+def _tokens_of(window: Window, places: Sequence[tuple[int, int]]) -> Places:
     """Spans of characters as spans of tokens of the window; those not wholly in it are left out."""
     found = []
     begins, stops = window.offsets[:, 0], window.offsets[:, 1]

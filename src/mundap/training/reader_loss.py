@@ -1,4 +1,4 @@
-"""The reader's loss: which passage has the answer, where in it, and what a teacher says of both."""
+"""The reader's loss: passage selection, spans, and distillation of both from a teacher."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 
 from mundap.reader.inputs import Window
 from mundap.training import losses
-from mundap.training.reader_data import Group
+from mundap.training.reader_data import Group, Places
 from mundap.training.recipe import ReaderRecipe
 from mundap.training.teacher import TeacherOutput
 
@@ -30,19 +30,23 @@ class ReaderLoss:
         self._recipe = recipe
         self._teacher = teacher
         self._device = device
-        self.windows = [window for group in groups for window in group.windows]
-        self._answers = [places for group in groups for places in group.spans]
-        self._no_answer_weights = self._weights()
+        self.windows: list[Window] = []
+        self._answers: list[Places] = []
+        weights: list[float] = []
+        for group in groups:
+            self.windows += group.windows
+            self._answers += group.spans
+            weights += self._weights(group)
+        self._no_answer_weights = torch.tensor(weights, device=device)
 
-    def _weights(self) -> Any:
+    def _weights(self, group: Group) -> list[float]:
         """The weight of the "no span" loss of every window: shared among a group's windows without the answer."""
-        weights = []
-        for group in self._groups:
-            without = sum(not spans for spans in group.spans)
-            for number, spans in enumerate(group.spans):
-                counts = not spans and number != group.target
-                weights.append(self._recipe.no_answer_span_weight / without if counts else 0.0)
-        return torch.tensor(weights, device=self._device)
+        weights = [0.0] * len(group.spans)
+        without = group.spans.count([])
+        for number, spans in enumerate(group.spans):
+            if not spans and number != group.target:
+                weights[number] = self._recipe.no_answer_span_weight / without
+        return weights
 
     def of(self, chunks: Sequence[Sequence[int]], outputs: Sequence[tuple[Any, ...]]) -> tuple[Any, list[int]]:
         """The loss summed over the groups, and the rank of each positive in its group.

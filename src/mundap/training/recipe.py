@@ -1,5 +1,6 @@
 """Recipes: everything a training run is made of, in one record. `recipe_files.py` reads and writes them as TOML."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -113,6 +114,15 @@ class TrainingRecipe:
                 raise UsageError(f"{one.path}: the weight of a training set must be greater than 0")
             if one.max_examples < 0:
                 raise UsageError(f"{one.path}: max_examples = {one.max_examples}: at least 0, which means all")
+
+    def learning_rate_at(self, step: int, steps: int) -> float:
+        """The learning rate of a step, counted from 0, of `steps` in all: a linear rise, then the decay."""
+        warmup = math.ceil(self.warmup_ratio * steps)
+        if step < warmup:
+            return self.learning_rate * (step + 1) / warmup
+        if self.lr_scheduler_type == "constant":
+            return self.learning_rate
+        return self.learning_rate * (steps - step) / max(1, steps - warmup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,8 +72,10 @@ def _checked(settings: Mapping[str, Any], where: str, base: Path, kind: type[Tra
     checked: dict[str, Any] = {}
     for key, value in settings.items():
         if key not in types:
-            prefix = f"{where}: " if where else ""
-            raise UsageError(f"{prefix}unknown key {key!r}. {_suggestion(key, types)}")
+            message = f"unknown key {key!r}. {_suggestion(key, types)}"
+            if where:
+                message = f"{where}: {message}"
+            raise UsageError(message)
         checked[key] = _converted(key, value, types[key], base)
     return checked
 
@@ -92,31 +94,36 @@ def _suggestion(key: str, known: Mapping[str, Any]) -> str:
 def _converted(key: str, value: Any, kind: Any, base: Path) -> Any:
     """The value in the type of its field; text from the command line becomes a number or a boolean."""
     if get_origin(kind) is tuple:
-        rows = value if isinstance(value, list | tuple) else [value]
-        return tuple(_data_set(key, row, base) for row in rows)
+        if not isinstance(value, list | tuple):
+            value = [value]
+        return tuple(_data_set(key, row, base) for row in value)
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise UsageError(f"{key} = {value!r}: choose one of {', '.join(map(repr, get_args(kind)))}")
         return value
-    if kind is bool and str(value).lower() in ("true", "false"):
-        return str(value).lower() == "true"
-    if kind in (int, float) and not isinstance(value, bool):
-        number = _number(value, kind)
-        if number is not None:
-            return number
-    if kind is str and isinstance(value, str | Path):
-        return str(value)
-    raise UsageError(f"{key} = {value!r}: expected {kind.__name__}")
+    plain = _plain(value, kind)
+    if plain is None:
+        raise UsageError(f"{key} = {value!r}: expected {kind.__name__}")
+    return plain
 
 
-def _number(value: Any, kind: type[int] | type[float]) -> int | float | None:
+def _plain(value: Any, kind: type) -> bool | int | float | str | None:
+    """A value as a boolean, a number or a text; None if it is not one."""
+    if kind is bool:
+        return {"true": True, "false": False}.get(str(value).lower())
+    if kind is str:
+        if isinstance(value, str | Path):
+            return str(value)
+        return None
+    if isinstance(value, bool):  # which is an int to Python
+        return None
     try:
         number = kind(value)
-        if number == float(value):
-            return number
-    except (TypeError, ValueError, OverflowError):  # 10^400 is no float
-        pass
-    return None
+        if number != float(value):
+            return None
+    except (TypeError, ValueError, OverflowError):  # 10^400 does not fit into a float
+        return None
+    return number  # type: ignore[no-any-return]
 
 
 def _data_set(key: str, row: Any, base: Path) -> DataSet:
@@ -137,7 +144,7 @@ def _resolved(path: str, base: Path) -> str:
         there = Path(path).expanduser()
     except RuntimeError:  # ~name of nobody: a folder may be called that
         there = Path(path)
-    return str(there if str(base) == "." else base / there)
+    return str(base / there)
 
 
 def difference(kept: str, recipe: TrainingRecipe, free: Container[str]) -> str:
@@ -146,18 +153,21 @@ def difference(kept: str, recipe: TrainingRecipe, free: Container[str]) -> str:
     A key that is not in the kept recipe had its default; keys the program no longer has do not count.
     """
     old = tomllib.loads(kept)
-    known = {one.name for one in fields(DataSet)}
     for one in fields(recipe):
         if one.name in free:
             continue
         value = getattr(recipe, one.name)
         before: Any = old.get(one.name, one.default)
         if isinstance(value, tuple):
-            rows = old.get(one.name, [])
-            before = tuple(DataSet(**{key: row[key] for key in row if key in known}) for row in rows)
+            before = tuple(_kept_data_set(row) for row in old.get(one.name, []))
         if before != value:
-            return f"{one.name} = {value if isinstance(value, tuple) else _toml(value)}"
+            return f"{one.name} = {_toml(value)}"
     return ""
+
+
+def _kept_data_set(row: Mapping[str, Any]) -> DataSet:
+    known = {one.name for one in fields(DataSet)}
+    return DataSet(**{key: value for key, value in row.items() if key in known})
 
 
 def dump(recipe: TrainingRecipe) -> str:

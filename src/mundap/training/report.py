@@ -59,5 +59,8 @@ def _dev_curves(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _smoothed(points: list[tuple[int, Any]], size: int) -> list[tuple[int, float]]:
-    groups = (points[start : start + size] for start in range(0, len(points), size))
-    return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
+    smoothed = []
+    for start in range(0, len(points), size):
+        group = points[start : start + size]
+        smoothed.append((group[-1][0], sum(value for _, value in group) / len(group)))
+    return smoothed

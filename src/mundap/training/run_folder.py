@@ -1,4 +1,4 @@
-"""What a run writes down before it starts, and whether a folder may be continued with a recipe."""
+"""The folder of a run: its recipe and environment, and whether a run in it may be resumed."""
 
 import json
 import platform

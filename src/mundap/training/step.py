@@ -7,6 +7,7 @@ caching possible: vectors are first computed without a graph, and again, a few t
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,44 +86,53 @@ class ChunkedForward:
     def __init__(self, network: Any, texts: list[list[int]], recipe: TrainingRecipe, pad: int, device: Any) -> None:
         self._network = network
         self._precision = recipe.precision
+        self._device = device
         self._learns = any(parameter.requires_grad for parameter in network.parameters())
-        self._cached = bool(recipe.grad_cache) and self._learns
+        self._cached = bool(recipe.grad_cache)
         self.groups = chunks([len(text) for text in texts], recipe.grad_cache)
         self.outputs: list[tuple[Any, ...]] = []
         self._inputs = []
         self._states: list[tuple[Any, Any]] = []
         self._graphs: list[tuple[Any, ...]] = []
         for group in self.groups:
-            ids, mask = padded([texts[position] for position in group], pad, device)
-            self._inputs.append((ids, mask))
-            self._states.append(_rng_state(device) if self._cached else (None, None))
+            inputs = padded([texts[position] for position in group], pad, device)
+            self._inputs.append(inputs)
+            self._states.append(_rng_state(device))
             with torch.set_grad_enabled(self._learns and not self._cached):
-                part = self._run(ids, mask)
-            if self._learns and not self._cached:
-                self._graphs.append(part)
-            self.outputs.append(tuple(one.detach().float().requires_grad_() for one in part))
+                graph = self._run(inputs)
+            if not self._cached:
+                self._graphs.append(graph)
+            self.outputs.append(tuple(one.detach().float().requires_grad_() for one in graph))
 
-    def _run(self, ids: Any, mask: Any) -> tuple[Any, ...]:
-        with in_precision(self._precision, ids.device.type):
-            found = self._network(ids, mask)
-        return found if isinstance(found, tuple) else (found,)
+    def _run(self, inputs: tuple[Any, Any]) -> tuple[Any, ...]:
+        with in_precision(self._precision, self._device.type):
+            found = self._network(*inputs)
+        if isinstance(found, tuple):
+            return found
+        return (found,)
 
-    def backward(self, gradients: list[tuple[Any, ...]] | None = None) -> None:
-        """Back-propagate the gradients of the outputs, or those given, to the parameters."""
+    def backward(self) -> None:
+        """Back-propagate the gradients of the outputs to the parameters."""
         if not self._learns:
             return
-        for number, (ids, mask) in enumerate(self._inputs):
-            if self._cached:
-                now = _rng_state(ids.device)
-                _set_rng_state(ids.device, self._states[number])  # the same dropout as the first time
-                part = self._run(ids, mask)
-                _set_rng_state(ids.device, now)
-            else:
-                part = self._graphs[number]
-            wanted = gradients[number] if gradients else tuple(one.grad for one in self.outputs[number])
-            known = [(out, slope) for out, slope in zip(part, wanted, strict=True) if slope is not None]
-            if known:
-                torch.autograd.backward([out for out, _ in known], [slope.to(out.dtype) for out, slope in known])
+        for number, outputs in enumerate(self.outputs):
+            graphs, gradients = [], []
+            for graph, output in zip(self._graph(number), outputs, strict=True):
+                if output.grad is not None:
+                    graphs.append(graph)
+                    gradients.append(output.grad.to(graph.dtype))
+            if graphs:
+                torch.autograd.backward(graphs, gradients)
+
+    def _graph(self, number: int) -> tuple[Any, ...]:
+        """The outputs of a chunk with the graph that leads to them: kept, or made again with the same dropout."""
+        if not self._cached:
+            return self._graphs[number]
+        now = _rng_state(self._device)
+        _set_rng_state(self._device, self._states[number])
+        graph = self._run(self._inputs[number])
+        _set_rng_state(self._device, now)
+        return graph
 
 
 @contextlib.contextmanager
@@ -142,7 +152,8 @@ class _TowerForward:
     def __init__(self, tower: Tower, texts: list[list[int]], recipe: RetrieverRecipe, pad: int) -> None:
         device = next(tower.parameters()).device
         self._pieces = ChunkedForward(tower, texts, recipe, pad, device)
-        self._order = torch.tensor([position for group in self._pieces.groups for position in group], device=device)
+        order = itertools.chain.from_iterable(self._pieces.groups)
+        self._order = torch.tensor(list(order), device=device)
         back = torch.empty_like(self._order)
         back[self._order] = torch.arange(len(self._order), device=device)
         self.vectors = torch.cat([output[0].detach() for output in self._pieces.outputs])[back]
@@ -150,11 +161,16 @@ class _TowerForward:
     def backward(self, gradient: Any) -> None:
         """Back-propagate the gradient of the vectors."""
         parts = torch.split(gradient[self._order], [len(group) for group in self._pieces.groups])
-        self._pieces.backward([(part,) for part in parts])
+        for output, part in zip(self._pieces.outputs, parts, strict=True):
+            output[0].grad = part
+        self._pieces.backward()
 
 
 def _rng_state(device: Any) -> tuple[Any, Any]:
-    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    """The random state of the CPU and, where that computes, of the GPU."""
+    if device.type == "cuda":
+        return torch.get_rng_state(), torch.cuda.get_rng_state(device)
+    return torch.get_rng_state(), None
 
 
 def _set_rng_state(device: Any, state: tuple[Any, Any]) -> None:

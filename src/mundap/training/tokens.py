@@ -22,7 +22,9 @@ class Tokens:
         self.passages = inputs.passages
         self.pad = inputs.pad
         self.fingerprint = inputs.fingerprint
-        self._splitter = Splitter(recipe.chunk_words, chunks=recipe.chunks) if recipe.chunks > 1 else None
+        self._splitter: Splitter | None = None
+        if recipe.chunks > 1:
+            self._splitter = Splitter(recipe.chunk_words, chunks=recipe.chunks)
 
     def chunks(self, text: str) -> list[str]:
         """The texts that a passage's vectors are made of; unless the recipe has chunks, the passage itself."""

@@ -11,7 +11,7 @@ from mundap.encoder.similarity import Similarity
 from mundap.errors import ExtraMissing, ModelError
 from mundap.models.weights import positions
 from mundap.training.learner import Tell
-from mundap.training.recipe import RetrieverRecipe
+from mundap.training.recipe import RetrieverRecipe, TrainingRecipe
 
 try:
     import torch
@@ -21,7 +21,7 @@ except ImportError as error:
 
 R = TypeVar("R", bound=RetrieverRecipe)
 
-_COSINE_TEMPERATURE = 0.05
+_TEMPERATURES: dict[Similarity, float] = {"cosine": 0.05, "dot": 1.0, "l2": 1.0}
 _QUERIES = ("query", "q", "q_lin", "q_proj", "Wqkv")  # an attention module has one of these
 
 
@@ -39,15 +39,10 @@ def with_similarity(recipe: R, tell: Tell = lambda line: None) -> R:
         return recipe
     similarity = recipe.similarity
     if similarity == "auto":
-        similarity = checkpoint_similarity(Path(recipe.base_model))
-    temperature = recipe.temperature or (_COSINE_TEMPERATURE if similarity == "cosine" else 1.0)
+        similarity = checkpoints.open_checkpoint(Path(recipe.base_model), "question").settings.similarity
+    temperature = recipe.temperature or _TEMPERATURES[similarity]
     tell(f"similarity = {similarity}, temperature = {temperature:g}, as {recipe.base_model} suggests")
     return replace(recipe, similarity=similarity, temperature=temperature)
-
-
-def checkpoint_similarity(folder: Path) -> Similarity:
-    """The similarity that a checkpoint's vectors are made for."""
-    return checkpoints.open_checkpoint(folder, "question").settings.similarity
 
 
 def build(recipe: RetrieverRecipe) -> tuple[DualEncoder, EncoderInputs]:
@@ -63,7 +58,7 @@ def build(recipe: RetrieverRecipe) -> tuple[DualEncoder, EncoderInputs]:
     tokenizer = question.loaded.tokenizer
     passage = question
     if recipe.towers == "two":
-        other = Path(recipe.passage_base_model) if recipe.passage_base_model else base
+        other = Path(recipe.passage_base_model or recipe.base_model)
         passage = _tower(other, "passage", recipe)
         if passage.loaded.tokenizer.get_vocab() != tokenizer.get_vocab():
             raise ModelError(f"{base} and {other} have different vocabularies: they cannot be trained together")
@@ -81,11 +76,7 @@ def build(recipe: RetrieverRecipe) -> tuple[DualEncoder, EncoderInputs]:
 
 def _tower(folder: Path, role: str, recipe: RetrieverRecipe) -> Tower:
     loaded = checkpoints.open_checkpoint(folder, role, attention=attention_for(recipe.precision))
-    network = loaded.network
-    set_dropout(network, recipe.dropout, recipe.attention_dropout)
-    freeze_bottom(network, recipe.freeze_layers)
-    if recipe.gradient_checkpointing:
-        network.gradient_checkpointing_enable()
+    prepare_network(loaded.network, recipe)
     length = recipe.question_length
     if recipe.towers == "shared" or role == "passage":
         length = recipe.passage_length
@@ -98,7 +89,15 @@ def _tower(folder: Path, role: str, recipe: RetrieverRecipe) -> Tower:
     return Tower(loaded)
 
 
-def set_dropout(network: Any, share: float, in_attention: float) -> None:
+def prepare_network(network: Any, recipe: TrainingRecipe) -> None:
+    """Set up a network of transformers for training: dropout, frozen layers, gradient checkpointing."""
+    _set_dropout(network, recipe.dropout, recipe.attention_dropout)
+    _freeze_bottom(network, recipe.freeze_layers)
+    if recipe.gradient_checkpointing:
+        network.gradient_checkpointing_enable()
+
+
+def _set_dropout(network: Any, share: float, in_attention: float) -> None:
     """Replace the checkpoint's dropout; negative keeps it. A negative `in_attention` means: as elsewhere."""
     if in_attention < 0:
         in_attention = share
@@ -132,12 +131,8 @@ def attention_for(precision: str) -> str | None:
     return None
 
 
-def freeze_bottom(network: Any, layers: int) -> None:
-    """Freeze the embeddings and the first `layers` layers of a BERT-like network; 0 freezes nothing.
-
-    Raises:
-        ModelError: The network has too few layers, or no stack of layers to count.
-    """
+def _freeze_bottom(network: Any, layers: int) -> None:
+    """Freeze the embeddings and the first `layers` layers of a BERT-like network; 0 freezes nothing."""
     if not layers:
         return
     stack = getattr(getattr(network, "encoder", None), "layer", None)

@@ -15,6 +15,7 @@ from mundap.encoder.network import DualEncoder, Tower
 from mundap.records import Context, Example
 from mundap.text.answers import has_answer
 from mundap.training.examples import ExampleFile
+from mundap.training.learner import DevFigures, with_means
 from mundap.training.processes import Processes
 from mundap.training.recipe import RetrieverRecipe
 from mundap.training.tokens import Tokens
@@ -25,7 +26,7 @@ _BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class DevSet:
+class _DevSet:
     """Questions, and a corpus with their passages in it.
 
     Attributes:
@@ -41,7 +42,7 @@ class DevSet:
     right: list[list[int]]
 
 
-def dev_set(examples: ExampleFile, limit: int) -> DevSet:
+def dev_set(examples: ExampleFile, limit: int) -> _DevSet:
     """A dev set out of the first examples of a file."""
     numbers: dict[tuple[str, str], int] = {}
 
@@ -59,39 +60,36 @@ def dev_set(examples: ExampleFile, limit: int) -> DevSet:
     for one, own in zip(chosen, positives, strict=True):
         near = {number(context) for context in (*one.hard[:_HARD], *one.negatives[:_HARD])} - set(own)
         right.append(own + [n for n in near if has_answer(passages[n][1], one.question.answers, examples.match)])
-    return DevSet(examples.label, [one.question.text for one in chosen], passages, right)
+    return _DevSet(examples.label, [one.question.text for one in chosen], passages, right)
 
 
-def validate(
-    model: DualEncoder, sets: Sequence[DevSet], tokens: Tokens, processes: Processes
-) -> dict[str, dict[str, float]]:
+def validate(model: DualEncoder, sets: Sequence[_DevSet], tokens: Tokens, processes: Processes) -> DevFigures:
     """For each set, and over all (`all`): nll, mean rank of the positive, and top-k accuracy in percent."""
     model.eval()
     try:
         found = {one.label: _figures(model, one, tokens, processes) for one in sets}
     finally:
         model.train()
-    if found:
-        names = next(iter(found.values()))
-        found["all"] = {name: float(np.mean([one[name] for one in found.values()])) for name in names}
-    return found
+    return with_means(found)
 
 
-def _figures(model: DualEncoder, one: DevSet, tokens: Tokens, processes: Processes) -> dict[str, float]:
+def _figures(model: DualEncoder, one: _DevSet, tokens: Tokens, processes: Processes) -> dict[str, float]:
     questions = encode(model.question, tokens.questions(one.questions), tokens.pad, processes)
-    cut = [tokens.chunks(text) for _, text in one.passages]
-    texts = [(title, text) for (title, _), parts in zip(one.passages, cut, strict=True) for text in parts]
+    texts, numbers = [], []
+    for number, (title, text) in enumerate(one.passages):
+        for chunk in tokens.chunks(text):
+            texts.append((title, chunk))
+            numbers.append(number)
     passages = encode(model.passage, tokens.passages(texts), tokens.pad, processes)
-    owners = torch.arange(len(cut)).repeat_interleave(torch.tensor(list(map(len, cut)))).to(passages.device)
+    owners = torch.tensor(numbers, device=passages.device)
     ranks, likelihoods = [], []
     for start in range(0, len(questions), _BATCH):
         scores = model.scores(questions[start : start + _BATCH], passages, owners)
-        right = one.right[start : start + _BATCH]
-        best = torch.tensor([numbers[0] for numbers in right], device=scores.device)
-        rows = torch.arange(len(scores), device=scores.device)
-        for row, numbers in enumerate(right):
-            scores[row, numbers[1:]] = -torch.inf
-        goal = scores[rows, best]
+        best = []
+        for row, right in enumerate(one.right[start : start + _BATCH]):
+            best.append(right[0])
+            scores[row, right[1:]] = -torch.inf
+        goal = scores[torch.arange(len(scores), device=scores.device), torch.tensor(best, device=scores.device)]
         ranks += (1 + (scores > goal.unsqueeze(1)).sum(1)).tolist()
         likelihoods += (torch.logsumexp(scores.float(), 1) - goal.float()).tolist()
     place = np.array(ranks)
@@ -109,7 +107,9 @@ def encode(tower: Tower, texts: list[list[int]], pad: int, processes: Processes)
     return processes.gather(network.encode(tower, own, pad))
 
 
-def score(figures: dict[str, dict[str, float]], recipe: RetrieverRecipe) -> float:
+def score(figures: DevFigures, recipe: RetrieverRecipe) -> float:
     """The figure that selects the checkpoint, as a number of which more is better."""
     value = figures["all"][recipe.metric]
-    return value if recipe.metric.startswith("top") else -value
+    if recipe.metric.startswith("top"):
+        return value
+    return -value

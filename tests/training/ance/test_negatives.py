@@ -235,7 +235,7 @@ def test_an_index_that_changes_within_a_round_mixes_nothing_up(files, pool, tmp_
     exchange.put_weights(0, weights(chosen))
     first, _ = inferencer(chosen, exchange)
     exchange.next_round()
-    first._encode_what_is_free(0, exchange.round(0), ShardedCorpus(chosen), None)
+    first._encode_unclaimed(0, exchange.round(0), ShardedCorpus(chosen), None)
     gone = ShardedCorpus(chosen).context(3).id
     delete(tmp_path / "i", documents=[gone])
     second, _ = inferencer(chosen, exchange)

@@ -63,11 +63,13 @@ class ShardedCorpus:
                 f"the index in {path} is not cut into {recipe.chunks} chunks of {recipe.chunk_words} words, as the "
                 "recipe says. Build it with these words and chunks, split by words and not at sentences."
             )
-        self.shards = [shard for segment in self.corpus.segments for shard in _cut(segment, recipe.shard_size)]
+        self.shards: list[Shard] = []
+        for segment in self.corpus.segments:
+            self.shards += _cut(segment, recipe.shard_size)
         self.context = lru_cache(_REMEMBERED)(self._context)
 
     def name(self, shard: Shard) -> str:
-        """Of the vectors of a shard: of those passages that are alive in this state of the index."""
+        """The name of a shard's vectors: of the passages that are not deleted in this state of the index."""
         return f"{self.generation:06d}-{shard.name}"
 
     def _context(self, number: int) -> Context:
@@ -87,7 +89,9 @@ class ShardedCorpus:
         """Which rows of a shard are alive, and whose they are: a passage number each, ascending."""
         numbers = shard.numbers
         living = np.flatnonzero(self.corpus.alive(numbers))
-        owners = self.corpus.document_owners(numbers[living]) if self.by_document else numbers[living]
+        owners = numbers[living]
+        if self.by_document:
+            owners = self.corpus.document_owners(owners)
         return living, owners.astype(np.int64)
 
     def token_ids(self, shard: Shard, tokens: Tokens, folder: Path) -> list[np.ndarray]:
@@ -105,7 +109,7 @@ class ShardedCorpus:
         return np.split(flat[1 + count :], np.cumsum(flat[1 : 1 + count])[:-1])
 
     def sweep_tokens(self, tokens: Tokens, folder: Path) -> None:
-        """Take away the token ids of texts that the index has no more."""
+        """Remove the token ids of texts that are no longer in the index."""
         needed = {_token_file(shard, tokens, folder) for shard in self.shards}
         for path in folder.glob("[!.]*.npy"):
             if path not in needed:

@@ -103,13 +103,13 @@ class ExchangeFolder:
 
     @contextlib.contextmanager
     def claim(self, path: Path, wait: bool = False) -> Iterator[bool]:
-        """Whether this process, and no other, is to do something; the claim ends with the block, or the process."""
+        """Whether this process has the lock. It is released at the end of the block, or when the process dies."""
         if not path.parent.is_dir():  # the round is over and its folder gone
             yield False
             return
-        lock = FileLock(path, timeout=-1 if wait else 0)
+        lock = FileLock(path)
         try:
-            lock.acquire()
+            lock.acquire(blocking=wait)
         except Timeout:
             yield False
             return
@@ -166,12 +166,23 @@ class ExchangeFolder:
         for step in published[:-_KEPT]:
             if step < first:
                 self.drop(step)
+        if published:
+            self._drop_rounds(before=published[-1])
+        if weights_too:
+            self._drop_weights(before=first)
+        else:
+            self._drop_weights(before=now)
+
+    def _drop_rounds(self, before: int) -> None:
         for step in _steps(self._rounds):
-            if published and step < published[-1]:
+            if step < before:
                 shutil.rmtree(self.round(step), ignore_errors=True)
+
+    def _drop_weights(self, before: int) -> None:
+        """Remove weights of earlier steps, but the newest and those of a round that is under way."""
         under_way = set(_steps(self._rounds))
         for step in _steps(self._weights)[:-_KEPT]:
-            if step not in under_way and not (weights_too and step >= first):
+            if step < before and step not in under_way:
                 self._weights_at(step).unlink(missing_ok=True)
 
     def drop(self, step: int) -> None:

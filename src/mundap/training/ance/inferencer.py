@@ -59,7 +59,7 @@ class Inferencer:
         exchange: The folder they share.
         device: Where to compute; it need not be the trainer's.
         model: The trainer's own model and tokens, in the synchronous mode.
-        tell: Is told where it is.
+        tell: Called with its progress.
         elsewhere: Others that encode the corpus for it (`cluster.py`).
     """
 
@@ -103,7 +103,9 @@ class Inferencer:
             stop: Set to leave early.
             current: The model already has these weights.
         """
-        self._loaded = step if current else None
+        self._loaded = None
+        if current:
+            self._loaded = step
         corpus = ShardedCorpus(self._recipe)
         folder = self._exchange.round(step)
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,8 +113,8 @@ class Inferencer:
         self._model.eval()
         try:
             while step not in self._exchange.published() and self._is_needed(step, stop):
-                self._have_encoded(step, folder, corpus, stop)
-                if self._encode_what_is_free(step, folder, corpus, stop):
+                self._encode_elsewhere(step, folder, corpus, stop)
+                if self._encode_unclaimed(step, folder, corpus, stop):
                     with self._exchange.claim(folder / "publish.lock") as mine:
                         if mine and self._is_needed(step, stop) and step not in self._exchange.published():
                             self._publish(step, folder, corpus)
@@ -130,7 +132,7 @@ class Inferencer:
         return not stopped and self._exchange.has_weights(step) and self._exchange.round(step).exists()
 
     def encode_shard(self, step: int, name: str) -> None:
-        """Encode one shard of the corpus for an inferencer elsewhere, unless it is done, claimed or needed no more."""
+        """Encode one shard for an inferencer elsewhere, unless it is done, claimed or no longer needed."""
         corpus = ShardedCorpus(self._recipe)
         self._model.eval()
         try:
@@ -141,8 +143,8 @@ class Inferencer:
             if self._is_needed(step, None):
                 raise
 
-    def _have_encoded(self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None) -> None:
-        """Have others encode the corpus, if there are any; what they leave is encoded here."""
+    def _encode_elsewhere(self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None) -> None:
+        """Have other machines encode the corpus, if there are any; what they leave is encoded here."""
         missing = [name for name in map(corpus.name, corpus.shards) if not (folder / f"{name}.npy").exists()]
         if self._elsewhere is None or not missing:
             return
@@ -152,13 +154,12 @@ class Inferencer:
                 if not self._is_needed(step, stop):
                     return
 
-    def _encode_what_is_free(
-        self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None
-    ) -> bool:
+    def _encode_unclaimed(self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None) -> bool:
         """Encode every shard that is neither done nor claimed; whether all are done now."""
         jobs: list[tuple[str, Shard | None]] = [(corpus.name(shard), shard) for shard in corpus.shards]
-        jobs += [(_QUESTIONS, None)]
-        jobs += [(_POSITIVES, None)] if self._recipe.sampling == "margin" else []
+        jobs.append((_QUESTIONS, None))
+        if self._recipe.sampling == "margin":
+            jobs.append((_POSITIVES, None))
         missing = 0
         for number, job in enumerate(jobs):
             if (folder / f"{job[0]}.npy").exists():
@@ -176,7 +177,7 @@ class Inferencer:
         corpus: ShardedCorpus,
         place: tuple[int, int] = (0, 1),
     ) -> bool:
-        """Make the vectors of a shard, or of what is asked; whether they are there, and not in the making elsewhere."""
+        """Encode a shard, or the questions or positives; False if another process is doing that."""
         name, shard = job
         path = folder / f"{name}.npy"
         with self._exchange.claim(folder / f"{name}.lock") as mine:
@@ -185,7 +186,10 @@ class Inferencer:
             if not path.exists():
                 self._tell(InferencerProgress(step, f"encoding {name}", *place))
                 self._load(step)
-                vectors = self._shard(shard, corpus) if shard else self._asked(name)
+                if shard is None:
+                    vectors = self._asked(name)
+                else:
+                    vectors = self._shard(shard, corpus)
                 with disk_errors(folder), replacing(path) as file:
                     np.save(file, vectors)
         return True
@@ -208,13 +212,17 @@ class Inferencer:
                 ids = self._tokens.questions([example.question.text for example in block])
                 parts.append(self._vectors(self._model.question, ids, "question"))
             else:
-                right = [example.positives[0] for example in block]
-                pairs = [(one.title, text) for one in right for text in self._tokens.chunks(one.text)]
+                pairs = []
+                for example in block:
+                    positive = example.positives[0]
+                    pairs += [(positive.title, text) for text in self._tokens.chunks(positive.text)]
                 parts.append(self._vectors(self._model.passage, self._tokens.passages(pairs), "passage"))
         return np.concatenate(parts)
 
     def _examples(self) -> Iterator[Example]:
-        return (one[number] for one in self._sets for number in range(len(one)))
+        for one in self._sets:
+            for number in range(len(one)):
+                yield one[number]
 
     def _vectors(self, tower: Tower, ids: list[list[int]], side: Side) -> np.ndarray:
         """Vectors whose inner product ranks passages as the model's similarity does."""

@@ -22,7 +22,7 @@ _REMEMBERED = 20_000
 
 
 class NegativeFilter:
-    """Filters a ranking: the positives, near copies of one, and passages with the answer are no negatives."""
+    """Keeps the negatives of a ranking: not the positives, their near-duplicates, or passages with the answer."""
 
     def __init__(self, corpus: ShardedCorpus) -> None:
         self._corpus = corpus
@@ -72,7 +72,7 @@ class Generation:
 
     @classmethod
     def open(cls, exchange: ExchangeFolder, step: int) -> "Generation | None":
-        """The negatives of a step, if they are whole."""
+        """The negatives of a step, if they are complete."""
         found = exchange.open_negatives(step)
         if found is None or "settings" not in found[1]:  # made by an older version
             return None
@@ -93,6 +93,6 @@ class Generation:
         return rng.sample(listed, min(recipe.hard_negatives, len(listed)))
 
     def contexts(self, question: int, recipe: AnceRecipe, corpus: ShardedCorpus, rng: random.Random) -> list[Context]:
-        """The same as texts; what the index has no more is left out."""
+        """The same as texts; passages that were deleted from the index are left out."""
         drawn = np.array(self.sample(question, recipe, rng), np.uint64)
         return [corpus.context(number) for number in drawn[corpus.corpus.alive(drawn)].tolist()]

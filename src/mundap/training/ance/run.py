@@ -72,7 +72,7 @@ def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda progress
     with disk_errors(out):
         scratch.mkdir(parents=True, exist_ok=True)
     sets = [ExampleFile(one, scratch) for one in recipe.train]
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    where = torch.device(device or _default_device())
     stop = threading.Event()
     if os.environ.get(_FOLLOWS):
         threading.Thread(target=_leave_with_parent, daemon=True).start()
@@ -83,6 +83,12 @@ def infer(recipe: AnceRecipe, device: str = "", tell: Listener = lambda progress
 
     with cluster.over(ray, _absolute(recipe), device) as elsewhere:
         Inferencer(recipe, sets, exchange, where, tell=tell, elsewhere=elsewhere).run(stop)
+
+
+def _default_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "cpu"
 
 
 def _leave_with_parent() -> None:
@@ -107,7 +113,9 @@ def _inferencer_beside(recipe: AnceRecipe, threads: int, device: str, ray: str) 
             child[:] = [_start(folder / "recipe.toml", threads, device, ray)]
             child[0].wait()
             newest = max(exchange.published(), default=-1)
-            failures = failures + 1 if newest == seen else 1
+            if newest != seen:
+                failures = 0
+            failures += 1
             seen = newest
             if failures > _RESTARTS:
                 _LOG.warning("the inferencer died %d times: the negatives stay as they are", failures)
@@ -134,8 +142,10 @@ def _start(recipe: Path, threads: int, device: str, ray: str) -> "subprocess.Pop
     }
     environment |= {"OMP_NUM_THREADS": str(threads), _FOLLOWS: "1"}
     command = [sys.executable, "-m", "mundap", "train", "ance", str(recipe), "--only", "inferencer"]
-    command += ["--device", device] if device else []
-    command += [f"--ray={ray}"] if ray else []
+    if device:
+        command += ["--device", device]
+    if ray:
+        command.append(f"--ray={ray}")
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
 
 
@@ -143,7 +153,9 @@ def _absolute(recipe: AnceRecipe) -> AnceRecipe:
     """The recipe with absolute paths."""
 
     def whole(path: str) -> str:
-        return str(Path(path).resolve()) if path else ""
+        if not path:
+            return ""
+        return str(Path(path).resolve())
 
     def files(sets: tuple[DataSet, ...]) -> tuple[DataSet, ...]:
         return tuple(replace(one, path=whole(one.path)) for one in sets)

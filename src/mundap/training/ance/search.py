@@ -53,25 +53,38 @@ def nearest(
     rows = sum(len(shard.owners) for shard in shards)
     if kind == "ivf" or (kind == "auto" and rows > EXACT_UP_TO):
         return _approximate(questions, shards, depth, rows, similarity == "l2")
+    return exact([(shard.open(), shard.owners) for shard in shards], questions, depth, device)
+
+
+def exact(
+    parts: Sequence[tuple[np.ndarray, np.ndarray]], questions: np.ndarray, depth: int, device: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """(owners, scores) of the best `depth` for each question, by comparing it with every vector.
+
+    Args:
+        parts: Vectors, and the owner of each: ascending, and no owner in two parts. An owner's best vector counts.
+        questions: float32 rows.
+        depth: How many.
+        device: Where to compute.
+    """
     owners = np.full((len(questions), depth), -1, np.int64)
     scores = np.full((len(questions), depth), -np.inf, np.float32)
     for start in range(0, len(questions), _QUESTIONS):
-        part = slice(start, start + _QUESTIONS)
-        owners[part], scores[part] = _exact(questions[part], shards, depth, device)
+        some = slice(start, start + _QUESTIONS)
+        owners[some], scores[some] = _exact(parts, questions[some], depth, device)
     return owners, scores
 
 
 def _exact(
-    questions: np.ndarray, shards: Sequence[ShardVectors], depth: int, device: Any
+    parts: Sequence[tuple[np.ndarray, np.ndarray]], questions: np.ndarray, depth: int, device: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     asked = torch.from_numpy(questions).to(device)
     best = torch.full((len(asked), depth), -torch.inf, device=device)
     whose = torch.full((len(asked), depth), -1, dtype=torch.long, device=device)
-    for shard in shards:
-        vectors = shard.open()
-        for start, stop in _blocks(shard.owners):
+    for vectors, vector_owners in parts:
+        for start, stop in _blocks(vector_owners):
             scores = asked @ torch.from_numpy(np.array(vectors[start:stop])).to(device).T
-            names, places = np.unique(shard.owners[start:stop], return_inverse=True)
+            names, places = np.unique(vector_owners[start:stop], return_inverse=True)
             if len(names) < stop - start:  # the best chunk of each document counts
                 one = scores.new_full((len(asked), len(names)), -torch.inf)
                 places = torch.from_numpy(places).to(device).expand(len(asked), -1)
@@ -101,11 +114,31 @@ def _approximate(
     import faiss
 
     maps = [shard.open() for shard in shards]
-    firsts = np.cumsum([0, *map(len, maps)])
-    lists = max(1, int(min(4 * math.sqrt(rows), rows / 39)))
     # A bit cannot hold the squared length that makes an inner product of L2: the codes are of what is before it.
-    size = questions.shape[1] - l2
-    metric = faiss.METRIC_L2 if l2 else faiss.METRIC_INNER_PRODUCT
+    size, metric, asked = questions.shape[1], faiss.METRIC_INNER_PRODUCT, questions
+    if l2:
+        size, metric, asked = size - 1, faiss.METRIC_L2, questions[:, :-1] / 2
+    index = _coded(maps, rows, size, metric)
+    fetch = depth * _REFINE
+    if _shares(shards):
+        fetch *= _CHUNKS
+    fetch = min(rows, fetch)
+    owners = np.full((len(questions), depth), -1, np.int64)
+    scores = np.full((len(questions), depth), -np.inf, np.float32)
+    for row, question in enumerate(questions):
+        _, found = index.search(np.ascontiguousarray(asked[row : row + 1]), fetch)
+        best = _rescored(question, np.sort(found[0][found[0] >= 0]), shards, maps)
+        ranked = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+        owners[row, : len(ranked)] = [owner for owner, _ in ranked]
+        scores[row, : len(ranked)] = [score for _, score in ranked]
+    return owners, scores
+
+
+def _coded(maps: Sequence[np.ndarray], rows: int, size: int, metric: int) -> Any:
+    """An index of one-bit codes of the first `size` dimensions."""
+    import faiss
+
+    lists = max(1, int(min(4 * math.sqrt(rows), rows / 39)))
     index: Any = faiss.index_factory(size, f"IVF{lists},RaBitQfs", metric)
     share = min(1.0, _TRAINING * lists / rows)
     index.train(np.concatenate([one[:: max(1, int(1 / share)), :size] for one in maps]))
@@ -113,22 +146,21 @@ def _approximate(
         for start in range(0, len(one), _BLOCK):
             index.add(np.ascontiguousarray(one[start : start + _BLOCK, :size]))
     index.nprobe = max(32, lists // 4)
-    fetch = min(rows, depth * _REFINE * _CHUNKS if _shares(shards) else depth * _REFINE)
-    owners = np.full((len(questions), depth), -1, np.int64)
-    scores = np.full((len(questions), depth), -np.inf, np.float32)
-    for row, question in enumerate(questions):
-        _, found = index.search(question[None, :size] / 2 if l2 else question[None], fetch)
-        places = np.sort(found[0][found[0] >= 0])
-        which = np.searchsorted(firsts, places, "right") - 1
-        best: dict[int, float] = {}
-        for number in np.unique(which).tolist():
-            own = places[which == number] - firsts[number]
-            for owner, score in zip(shards[number].owners[own].tolist(), maps[number][own] @ question, strict=True):
-                best[owner] = max(float(score), best.get(owner, -math.inf))
-        ranked = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
-        owners[row, : len(ranked)] = [owner for owner, _ in ranked]
-        scores[row, : len(ranked)] = [score for _, score in ranked]
-    return owners, scores
+    return index
+
+
+def _rescored(
+    question: np.ndarray, places: np.ndarray, shards: Sequence[ShardVectors], maps: Sequence[np.ndarray]
+) -> dict[int, float]:
+    """The exact score of each owner of these rows, counted through all shards: that of its best row."""
+    firsts = np.cumsum([0, *map(len, maps)])
+    which = np.searchsorted(firsts, places, "right") - 1
+    best: dict[int, float] = {}
+    for number in np.unique(which).tolist():
+        own = places[which == number] - firsts[number]
+        for owner, score in zip(shards[number].owners[own].tolist(), maps[number][own] @ question, strict=True):
+            best[owner] = max(float(score), best.get(owner, -math.inf))
+    return best
 
 
 def _shares(shards: Sequence[ShardVectors]) -> bool:

@@ -58,7 +58,7 @@ class _AnceLearner(RetrieverLearner):
         if self._processes.first:
             self._exchange.begin(step)
         self._processes.wait()
-        self._hand_over(step)
+        self._publish_weights(step)
         while True:
             self._wanted = self._newest(step)
             with closing(self._batches_with(self._wanted).batches_from(step)) as stream:
@@ -68,63 +68,68 @@ class _AnceLearner(RetrieverLearner):
                     self._used = step
                     yield batch
                     step += 1
-                    self._hand_over(step)
+                    self._publish_weights(step)
 
     def _batches_with(self, wanted: int) -> RetrieverBatches:
-        self._generation = Generation.open(self._exchange, wanted) if wanted >= 0 else None
+        self._generation = None
+        if wanted >= 0:
+            self._generation = Generation.open(self._exchange, wanted)
         if self._generation and self._generation.index != self._corpus.generation:
             self._corpus = ShardedCorpus(self._ance)  # the index has changed since
         if wanted >= 0 and not self._same_everywhere():
             if self._processes.first:
-                _LOG.warning("the negatives of batch %d are not used: %s", wanted, self._unfit() or "not the same here")
+                _LOG.warning(
+                    "the negatives of batch %d are not used: %s", wanted, self._mismatch() or "not the same here"
+                )
             self._generation = None
             self._damaged.add(wanted)
-        drawn = (self._generation, self._corpus) if self._generation else None
-        return _AnceBatches(self.files, self._ance, self._tokens, self._processes, drawn)
+        return _AnceBatches(self.files, self._ance, self._tokens, self._processes, self._generation, self._corpus)
 
     def _same_everywhere(self) -> bool:
         """Whether all processes see the same complete generation, made for this run and this state of the index."""
-        fits = not self._unfit()
-        mine = torch.tensor([[self._corpus.generation if fits else -1]], device=self._processes.device)
-        every = self._processes.gather(mine)
-        return bool((every == every[0]).all()) and fits
+        mine = -1
+        if not self._mismatch():
+            mine = self._corpus.generation
+        every = self._processes.gather(torch.tensor([[mine]], device=self._processes.device))
+        return mine >= 0 and bool((every == mine).all())
 
-    def _unfit(self) -> str:
+    def _mismatch(self) -> str:
         """Why the generation cannot be used; empty if it can."""
         if self._generation is None:
             return "they are damaged"
         ours, theirs = shared_settings(self._ance, self.files), self._generation.settings
         other = [f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
-        return f"the inferencer's recipe has {'; '.join(other)}" if other else ""
+        if not other:
+            return ""
+        return f"the inferencer's recipe has {'; '.join(other)}"
 
     def _newest(self, step: int) -> int:
         """The generation to use, -1 for none: the same in all processes."""
         if self._ance.synchronous:
-            due = self._due(step)
-            return due if due is not None else -1
+            return self._due(step)
         known = [one for one in self._exchange.published() if one <= step and one not in self._damaged]
-        return int(self._processes.agree(float(known[-1] if known else -1)))
+        return int(self._processes.agree(max(known, default=-1)))
 
-    def _due(self, step: int) -> int | None:
-        """The batch at which the weights were last due; None before the first time."""
+    def _due(self, step: int) -> int:
+        """The batch at which the weights were last due; -1 before the first time."""
         first, every = self._ance.static_negative_batches, self._ance.refresh_batches
         if step < first:
-            return None
+            return -1
         return first + (step - first) // every * every
 
-    def _hand_over(self, step: int) -> None:
+    def _publish_weights(self, step: int) -> None:
         """Publish the weights when they are due; in the synchronous mode, do the inferencer's work too."""
         due = self._due(step)
-        if due is None or due == self._wanted:
+        if due < 0 or due == self._wanted:
             return
         if self._ance.synchronous:
             self._refresh(due, step)
-        elif due == step and self._processes.first:
+        if due != step or not self._processes.first:
+            return
+        if not self._ance.synchronous:
             self._exchange.put_weights(step, self.model)
-        if due == step and self._processes.first:
-            oldest = checkpoints.steps(Path(self._ance.output_dir) / "checkpoints")[:1]
-            needed = oldest[0] * self._ance.gradient_accumulation_steps if oldest else 0
-            self._exchange.sweep(step, needed, self._ance.synchronous)
+        oldest = min(checkpoints.steps(Path(self._ance.output_dir) / "checkpoints"), default=0)
+        self._exchange.sweep(step, oldest * self._ance.gradient_accumulation_steps, self._ance.synchronous)
 
     def _refresh(self, due: int, step: int) -> None:
         """Make sure that the negatives of a step are there and complete."""
@@ -148,7 +153,9 @@ class _AnceLearner(RetrieverLearner):
 
     def _inferencer(self, current: bool) -> Inferencer:
         """An inferencer in this process; for the current weights it uses the trainer's own model."""
-        model = (self.model, self._tokens) if current else None
+        model = None
+        if current:
+            model = (self.model, self._tokens)
         return Inferencer(self._ance, self.files, self._exchange, self._processes.device, model)
 
     def backward(self, batch: Batch, scale: float) -> StepResult:
@@ -175,21 +182,23 @@ class _AnceBatches(RetrieverBatches):
         recipe: AnceRecipe,
         tokens: Tokens,
         processes: Processes,
-        drawn_from: tuple[Generation, ShardedCorpus] | None,
+        generation: Generation | None,
+        corpus: ShardedCorpus,
     ) -> None:
         super().__init__(sets, recipe, tokens, processes.rank, processes.world)
         self._ance = recipe
-        self._drawn_from = drawn_from
-        sizes = [len(one) for one in sets]
-        self._firsts = [sum(sizes[:number]) for number in range(len(sizes))]
+        self._generation = generation
+        self._corpus = corpus
+        self._firsts = [0]  # the number of each set's first question
+        for one in sets:
+            self._firsts.append(self._firsts[-1] + len(one))
 
     def _negatives(self, example: Example, epoch: int, place: list[int]) -> list[Context]:
-        if self._drawn_from is None:
+        if self._generation is None:
             return super()._negatives(example, epoch, place)
-        generation, corpus = self._drawn_from
-        rng = random.Random(f"{self._ance.seed} {epoch} {place} {generation.step}")  # noqa: S311
+        rng = random.Random(f"{self._ance.seed} {epoch} {place} {self._generation.step}")  # noqa: S311
         question = self._firsts[place[0]] + place[1]
-        found = generation.contexts(question, self._ance, corpus, rng)
+        found = self._generation.contexts(question, self._ance, self._corpus, rng)
         others = list(example.negatives)
         rng.shuffle(others)
         return found + others[: self._ance.random_negatives]
