@@ -1,15 +1,17 @@
 """Web pages as people see them: words apart, white space as in a browser, no menus, structure kept."""
 
+import tempfile
 from pathlib import Path
 
 from mundap.documents.files import SourceFile
-from mundap.documents.html import html_document
+from mundap.documents.html import read_html
 
 
 def page(body: str, head: str = ""):
-    return html_document(
-        SourceFile(Path("x.html"), "x.html", "x.html"), f"<html><head>{head}</head><body>{body}</body></html>"
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.html"
+        path.write_text(f"<html><head>{head}</head><body>{body}</body></html>")
+        return next(read_html(SourceFile(path, "x.html", "x.html")))
 
 
 def texts(document):
