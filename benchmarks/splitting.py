@@ -2,10 +2,11 @@
 
     python benchmarks/splitting.py DATA
 
-DATA has tydiqa-goldp and squadshifts. Three sets of questions are asked through the product with the shipped models: TyDi's
-English dev questions; those on articles of new_wiki that recipes/reader keeps out of training; and the 60 on real documentation
-in examples/documentation/dev. TyDi's paragraphs and new_wiki's articles (its paragraphs joined again) are one index of whole
-documents. Seconds are CPU seconds of all processes. What is measured is kept, and a second run goes on: `--anew` forgets it.
+DATA has tydiqa-goldp and squadshifts. Three sets of questions are asked through the product with the shipped models:
+TyDi's English dev questions; those on articles of new_wiki that recipes/reader keeps out of training; and the 60 on
+real documentation in examples/documentation/dev. TyDi's paragraphs and new_wiki's articles (its paragraphs joined
+again) are one index of whole documents. Seconds are CPU seconds of all processes. What is measured is kept, and a
+second run goes on: `--anew` forgets it.
 """
 
 import argparse
@@ -48,10 +49,7 @@ def main() -> None:
         kept = json.loads(KEPT.read_text())
     with tempfile.TemporaryDirectory() as folder:
         sets = {
-            f"documentation {options.questions} {options.articles}": (
-                DOCUMENTATION / "documents",
-                {"documentation": DOCUMENTATION / "questions.jsonl"},
-            ),
+            "documentation": (DOCUMENTATION / "documents", {"documentation": DOCUMENTATION / "questions.jsonl"}),
             f"wikipedia {options.questions} {options.articles}": _wikipedia(options, Path(folder)),
         }
         for name, (documents, questions) in sets.items():
@@ -143,7 +141,10 @@ def _table(results: dict[str, Any]) -> str:
     ]
     for way, sets in results.items():
         figures = {**sets["wikipedia"], **sets["documentation"]}
-        cells = [f"{figures[name]['exact_match']:.1f} / {figures[name]['f1']:.1f} ({figures[name]['in_the_passages_found']:.0f})" for name in names]
+        cells = []
+        for name in names:
+            one = figures[name]
+            cells.append(f"{one['exact_match']:.1f} / {one['f1']:.1f} ({one['in_the_passages_found']:.0f})")
         mean = sum(figures[name]["exact_match"] for name in names) / len(names)
         asked = sum(figures[name]["cpu_seconds_a_question"] for name in names) / len(names)
         sums = [sum(one[key] for one in sets.values()) for key in ("passages", "megabytes", "cpu_seconds_to_index")]

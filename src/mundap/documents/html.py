@@ -27,8 +27,8 @@ _BLOCKS = frozenset(
     "header hr html legend li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
 )
 _INLINE = tuple(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q ruby s samp small span strike "
-    "strong sub sup time tt u var wbr".split()
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q ruby s samp small span "
+    "strike strong sub sup time tt u var wbr".split()
 )
 _KINDS = {"li": "item", "dd": "item", "dt": "term", **{tag: tag for tag in _HEADINGS}}
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -159,22 +159,19 @@ def _strip(root: Any, frames: bool) -> None:
 
 def _is_unseen(element: Any) -> bool:
     """Whether an element calls itself a frame, or is not shown."""
-    for key, value in element.items():
-        if key in ("class", "id"):
-            if _names_frame(value):
-                return True
-        elif key == "role":
-            if value in _ROLES:
-                return True
-        elif key == "hidden" or (key == "aria-hidden" and value == "true") or (key == "style" and _HIDDEN.search(value)):
-            return True
-    return False
+    return any(_hides(key, value) for key, value in element.items())
 
 
 @lru_cache(maxsize=10_000)
-def _names_frame(name: str) -> bool:
-    """Whether a class or an id is that of a menu, a footer and the like. A page has the same few again and again."""
-    return _FRAME.search(name) is not None
+def _hides(key: str, value: str) -> bool:
+    """Whether an attribute is that of a menu, a footer and the like. A page has the same few again and again."""
+    if key in ("class", "id"):
+        return _FRAME.search(value) is not None
+    if key == "role":
+        return value in _ROLES
+    if key == "style":
+        return _HIDDEN.search(value) is not None
+    return key == "hidden" or (key == "aria-hidden" and value == "true")
 
 
 class _Walk:
@@ -309,7 +306,7 @@ class _Walk:
 
 
 def _is_layout(table: Any) -> bool:
-    """A table in a table, with one column, or with paragraphs, lists and code in its cells, is a way to place things."""
+    """A table in a table, with one column, or with lists and code in its cells, is a way to place things."""
     if table.get("role") == "presentation" or table.find(".//table") is not None:
         return True
     first = next(table.iter("tr"), None)
@@ -360,13 +357,14 @@ def words_of(element: Any) -> str:
     for event, one in walker:
         if one.tag in _BLOCKS or one.tag == "br":
             parts.append(" ")
-        if event == "start" and one.tag in ("script", "style"):
+        if event == "end":
+            parts.append(one.tail)
+        elif one.tag in ("script", "style"):
             walker.skip_subtree()
-        elif event == "start":
-            parts.append(one.text or "")
-        elif one is not element:
-            parts.append(one.tail or "")
-    return _collapse("".join(parts))
+        else:
+            parts.append(one.text)
+    parts.pop()  # what stands behind the element
+    return _collapse("".join(filter(None, parts)))
 
 
 def _collapse(text: str) -> str:
