@@ -1,123 +1,176 @@
-"""From files to text: speed and quality of our readers beside other people's, on real documentation.
+"""From files to text: our readers beside other people's libraries, on documentation that exists in several editions.
 
-    apt-get download debian-handbook postgresql-doc-15 git-doc python3.11-doc maint-guide developers-reference
+    apt-get download developers-reference maint-guide debian-faq debian-policy debian-reference-en installation-guide-amd64
     for file in *.deb; do dpkg -x "$file" docs; done
-    python benchmarks/extraction.py docs
+    python benchmarks/extraction.py docs [--peer LIBRARY=PYTHON ...]
 
-Compared are trafilatura (`pip install trafilatura`) for HTML and pypdf for PDF, where they are installed. Times are CPU
-seconds of this process, so that other work on the machine hardly counts.
+Each PYTHON is that of an environment with the library (extraction_peer.py has the names); ours is always there. Times
+are CPU seconds, so that other work on the machine counts little. The manuals' plain text editions say what is right:
+`found` is the share of their runs of six words that the extracted text has (words apart, hyphens, order, no running
+heads in sentences), `extra` the share of the extracted runs that they have not (menus, page heads, glued words; ours
+counts link texts and numbers of sections alike).
 """
 
 import argparse
+import gzip
+import json
+import os
 import random
 import re
-import time
-from collections.abc import Callable, Iterable
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from common import report
-from mundap.documents import SourceFile, Splitter, read
-from mundap.records import Document
+from glue import Glue
 
-_GLUED = re.compile(r"[a-z]{2,}[.,;:!?][A-Z][a-z]{2,}|[A-Za-z]{30,}")
-_ADDRESS = re.compile(r"\S*(?:://|\.(?:com|org|net|html|py|conf)\b|_|/)\S*")
+MANUALS: dict[str, tuple[str, str, str]] = {
+    "developers-reference": ("developers-reference.pdf", "*.html", "developers-reference.txt.gz"),
+    "doc/debian/FAQ": ("debian-faq.en.pdf.gz", "*.en.html", "debian-faq.en.txt.gz"),
+    "doc/maint-guide": ("maint-guide.en.pdf", "html/*.en.html", "maint-guide.en.txt.gz"),
+    "doc/installation-guide-amd64/en": ("install.en.pdf.gz", "*.html", "install.en.txt.gz"),
+    "doc/debian-policy": ("policy.pdf.gz", "policy.html/*.html", "policy.txt.gz"),
+    "debian-reference": ("debian-reference.en.pdf", "*.en.html", "debian-reference.en.txt.gz"),
+}
+"""Folders below usr/share, with the PDF, HTML and text editions."""
+
+KINDS: dict[str, list[str]] = {
+    "pdf": "mundap pypdfium2 pypdf pdfminer.six pymupdf docling-parse kreuzberg markitdown unstructured".split(),
+    "html": "mundap lxml selectolax beautifulsoup4 trafilatura kreuzberg markitdown unstructured".split(),
+    "others": "mundap kreuzberg markitdown unstructured".split(),
+}
+FILES = Path(__file__).resolve().parents[1] / "tests" / "documents" / "files"
+_RUN = 6
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--files", type=int, default=300, help="of each kind at most")
+    parser.add_argument("--peer", action="append", default=[], metavar="LIBRARY=PYTHON")
+    parser.add_argument("--seconds", type=float, default=60, help="CPU seconds that a library gets for each kind")
     options = parser.parse_args()
-    results: dict[str, Any] = {}
-    for kind, others in (("html", {"trafilatura": _trafilatura}), ("pdf", {"pypdf": _pypdf}), ("txt", {})):
-        paths = _some(options.folder, kind, options.files)
-        if paths:
-            results[kind] = _compare(kind, paths, others)
-    documents = [one for kind in ("html", "pdf", "txt") for one in _read(_some(options.folder, kind, options.files))]
-    results["passages"] = _passages(documents)
+    pythons = {"mundap": sys.executable, **dict(one.split("=", 1) for one in options.peer)}
+    with tempfile.TemporaryDirectory() as folder:
+        manuals = _manuals(options.folder / "usr" / "share", Path(folder))
+        glue = Glue([one["text"] for one in manuals], least=3)
+        results: dict[str, Any] = {}
+        for kind, libraries in KINDS.items():
+            jobs = _jobs(kind, manuals)
+            for name in libraries:
+                if name in pythons:
+                    first, rows = _run(name, pythons[name], kind, jobs, options.seconds)
+                    figures = _others(rows) if kind == "others" else _figures(kind, manuals, rows, glue)
+                    results.setdefault(kind, {})[name] = {**first, **figures}
+                    sys.stderr.write(f"{kind} {name}: {json.dumps(results[kind][name])}\n")
     report("extraction", results)
+    for kind, found in results.items():
+        sys.stdout.write(_table(kind, found))
 
 
-def _some(folder: Path, kind: str, most: int) -> list[Path]:
-    paths = sorted(folder.rglob(f"*.{kind}"))
-    random.Random(1).shuffle(paths)
-    return paths[:most]
-
-
-def _read(paths: Iterable[Path]) -> list[Document]:
+def _manuals(share: Path, scratch: Path) -> list[dict[str, Any]]:
+    """The editions of each manual; what is packed is unpacked for those who cannot."""
     found = []
-    for path in paths:
-        for one in read(SourceFile(path, str(path), str(path))):
-            if isinstance(one, Document):
-                found.append(one)
+    for number, (folder, (pdf, html, text)) in enumerate(MANUALS.items()):
+        path = share / folder / pdf
+        if not path.exists():
+            continue
+        if path.suffix == ".gz":
+            unpacked = scratch / f"{number}.pdf"
+            unpacked.write_bytes(gzip.decompress(path.read_bytes()))
+            path = unpacked
+        with gzip.open(share / folder / text, "rt", encoding="utf-8", errors="replace") as file:
+            reference = file.read()
+        pages = sorted(str(one) for one in (share / folder).glob(html) if one.is_file())
+        found.append({"pdf": [str(path)], "html": pages, "text": reference, "runs": _runs(reference)})
+    if not found:
+        sys.exit(f"{share}: none of the manuals is there")
     return found
 
 
-def _compare(kind: str, paths: list[Path], others: dict[str, Callable[[Path], str]]) -> dict[str, Any]:
-    megabytes = sum(path.stat().st_size for path in paths) / 1e6
-    started = time.process_time()
-    documents = _read(paths)
-    seconds = time.process_time() - started
-    pages = sum(max(block.page for block in one.blocks) for one in documents)
-    rows = {"mundap": _figures([one.text for one in documents], megabytes, pages, seconds)}
-    for name, extract in others.items():
-        some = paths[: max(1, len(paths) // 10)] if kind == "html" else paths
-        size = sum(path.stat().st_size for path in some) / 1e6
-        started = time.process_time()
-        try:
-            texts = [extract(path) for path in some]
-        except ImportError:
-            continue
-        rows[name] = _figures(texts, size, pages, time.process_time() - started)
-    return {"files": len(paths), "megabytes": round(megabytes, 2), **rows}
+def _jobs(kind: str, manuals: list[dict[str, Any]]) -> list[str]:
+    if kind == "others":
+        return [str(path) for path in sorted(FILES.iterdir()) if path.name != "make.py"]
+    jobs = [path for manual in manuals for path in manual[kind]]
+    if kind == "html":
+        random.Random(1).shuffle(jobs)
+    return jobs
 
 
-def _figures(texts: list[str], megabytes: float, pages: int, seconds: float) -> dict[str, Any]:
-    words = sum(len(text.split()) for text in texts)
-    glued = sum(_glued(text) for text in texts)
-    figures = {"megabytes_a_second": round(megabytes / seconds, 2), "words": words, "glued": glued}
-    if pages:
-        figures["pages_a_second"] = round(pages / seconds, 1)
+def _run(name: str, python: str, kind: str, jobs: list[str], seconds: float) -> tuple[dict[str, Any], list[Any]]:
+    """What a library costs before any file, and what it makes of each."""
+    command = [python, str(Path(__file__).with_name("extraction_peer.py")), name, str(seconds)]
+    lines = "".join(json.dumps([kind, path]) + "\n" for path in jobs)
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "") if name == "mundap" else ""}
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.exit(f"{name}: {done.stderr[-500:]}")
+    first, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return first, rows
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return {tuple(words[place : place + _RUN]) for place in range(len(words) - _RUN + 1)}
+
+
+def _figures(kind: str, manuals: list[dict[str, Any]], rows: list[Any], glue: Glue) -> dict[str, Any]:
+    """Speed over all files that were read, quality over all manuals that were read to their end."""
+    texts = {row["path"]: row["text"] for row in rows}
+    errors = sorted({row["error"] for row in rows if row["error"]})
+    seconds = sum(row["seconds"] for row in rows)
+    if not any(texts.values()):
+        return {"files": 0, "errors": errors[:2]}
+    figures: dict[str, Any] = {"files": len(rows), "errors": errors[:2]}
+    if kind == "pdf":
+        figures["pages_a_cpu_second"] = round(sum(map(_pages, texts)) / seconds, 1)
+    else:
+        figures["megabytes_a_cpu_second"] = round(sum(Path(path).stat().st_size for path in texts) / 1e6 / seconds, 2)
+    right = wanted = extra = made = words = glued = 0
+    for manual in manuals:
+        read = [texts[path] for path in manual[kind] if path in texts]
+        if len(read) == len(manual[kind]):
+            runs = _runs("\n".join(read))
+            right += len(runs & manual["runs"])
+            wanted += len(manual["runs"])
+            extra += len(runs - manual["runs"])
+            made += len(runs)
+    for text in texts.values():
+        words += len(text.split())
+        glued += len(glue.find(text))
+    if wanted:
+        figures["found"] = round(100 * right / wanted, 1)
+        figures["extra"] = round(100 * extra / max(1, made), 1)
+    figures["glued_in_10000_words"] = round(1e4 * glued / words, 2)
     return figures
 
 
-def _glued(text: str) -> int:
-    """Words that look like two: `seen.The`, or longer than any."""
-    return len(_GLUED.findall(_ADDRESS.sub(" ", text)))
+def _pages(path: str) -> int:
+    import pypdfium2
+
+    opened = pypdfium2.PdfDocument(path)
+    try:
+        return len(opened)
+    finally:
+        opened.close()
 
 
-def _trafilatura(path: Path) -> str:
-    import trafilatura
-
-    return trafilatura.extract(path.read_text("utf-8", "replace"), include_tables=True, favor_recall=True) or ""
-
-
-def _pypdf(path: Path) -> str:
-    from pypdf import PdfReader
-
-    return "\n".join(page.extract_text() for page in PdfReader(path).pages)
+def _others(rows: list[Any]) -> dict[str, Any]:
+    """How many of the test files, one a format, a library reads, and how long it takes for all."""
+    unread = [Path(row["path"]).name for row in rows if not row["text"].strip()]
+    seconds = round(sum(row["seconds"] for row in rows), 2)
+    return {"formats_read": len(rows) - len(unread), "of": len(rows), "unread": unread, "cpu_seconds": seconds}
 
 
-def _passages(documents: list[Document]) -> dict[str, Any]:
-    """How passages begin and end: in the middle of a word or of a table row, or with words glued together."""
-    splitter = Splitter(sentences=True)
-    counts = {"passages": 0, "cut_in_a_word": 0, "cut_in_a_row": 0, "with_glued_words": 0, "words": 0}
-    started = time.process_time()
-    for document in documents:
-        text = document.text
-        ends = {block.end for block in document.blocks if block.kind == "row"}
-        inside = [(block.start, block.end) for block in document.blocks if block.kind == "row"]
-        for start, end in splitter.spans(text, document.blocks):
-            counts["passages"] += 1
-            counts["words"] += len(text[start:end].split())
-            before, after = text[max(0, start - 1) : start + 1], text[end - 1 : end + 1]
-            counts["cut_in_a_word"] += (len(before) == 2 and before.isalnum()) or (len(after) == 2 and after.isalnum())
-            if inside and end not in ends:
-                counts["cut_in_a_row"] += any(left < end < right for left, right in inside)
-            counts["with_glued_words"] += _glued(text[start:end]) > 0
-    return {**counts, "seconds": round(time.process_time() - started, 2)}
+def _table(kind: str, found: dict[str, Any]) -> str:
+    names = [key for key in next(iter(found.values())) if key not in ("errors", "unread")]
+    lines = [f"\n| {kind} | {' | '.join(name.replace('_', ' ') for name in names)} |", "|---" * (len(names) + 1) + "|"]
+    for library, figures in found.items():
+        cells = [str(figures.get(name, "")) for name in names]
+        lines.append(f"| {library} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """Web pages as people see them: words apart, white space as in a browser, no menus, structure kept."""
 
+import tempfile
 from pathlib import Path
 
 from mundap.documents.files import SourceFile
-from mundap.documents.html import html_document
+from mundap.documents.html import read_html
 
 
 def page(body: str, head: str = ""):
-    return html_document(
-        SourceFile(Path("x.html"), "x.html", "x.html"), f"<html><head>{head}</head><body>{body}</body></html>"
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.html"
+        path.write_text(f"<html><head>{head}</head><body>{body}</body></html>")
+        return next(read_html(SourceFile(path, "x.html", "x.html")))
 
 
 def texts(document):
@@ -83,3 +85,17 @@ def test_a_page_of_a_book_names_the_book():
 def test_the_line_of_each_block():
     document = page("\n<p>one</p>\n\n<p>two\nlines</p>")
     assert [one.line for one in document.blocks] == [2, 4]
+
+
+def test_what_is_not_shown_is_left_out_and_code_keeps_its_lines():
+    document = page(
+        '<p>Seen <span style="display: none">never</span><ruby>漢<rt>kan</rt></ruby>'
+        '<a class="headerlink" href="#x">¶</a> here.</p><pre>one<br>two <b>three</b></pre>'
+    )
+    assert texts(document) == ["Seen 漢 here.", "one\ntwo three"]
+
+
+def test_a_cell_with_a_page_of_text_is_no_row():
+    words = "A sentence of five words. " * 50
+    document = page(f"<table><tr><th>Name</th><th>Text</th></tr><tr><td>quay</td><td>{words}</td></tr></table>")
+    assert [one.kind for one in document.blocks] == ["text"]

@@ -11,7 +11,7 @@ from mundap.documents import SourceFile, read
 
 
 def pdf(*pages) -> bytes:
-    """Pages of (x, y, size, text)."""
+    """Pages of (x, y, size, text); a text that ends with TJ is written as it stands."""
     writer = PdfWriter()
     parts = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica", "/Encoding": "/WinAnsiEncoding"}
     font = writer._add_object(DictionaryObject({NameObject(key): NameObject(value) for key, value in parts.items()}))
@@ -20,7 +20,10 @@ def pdf(*pages) -> bytes:
         fonts = DictionaryObject({NameObject("/F1"): font})
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
         stream = DecodedStreamObject()
-        shown = [f"BT /F1 {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, text in lines]
+        shown = []
+        for x, y, size, text in lines:
+            operator = text if text.endswith("TJ") else f"({text}) Tj"
+            shown.append(f"BT /F1 {size} Tf {x} {y} Td {operator} ET")
         stream.set_data("\n".join(shown).encode("cp1252"))
         page[NameObject("/Contents")] = writer._add_object(stream)
     out = io.BytesIO()
@@ -92,3 +95,11 @@ def test_a_pdf_without_text_says_so(tmp_path, pages):
 def test_a_truncated_pdf_has_a_reason(tmp_path):
     data = pdf([(50, 700, 12, "words")])
     assert "not a readable PDF" in one(tmp_path, b"%PDF-1.4\n" + data[-40:]).reason
+
+
+def test_words_that_are_placed_and_not_spaced_are_apart(tmp_path):
+    """groff moves on by the width of a space and writes none; PDFium overlooks so narrow a gap."""
+    words = "[(The shell will allow) -137 (them, and reads the next) -30 (command.)] TJ"
+    letters = "[(H) -137 (A) -137 (R) -137 (B) -137 (O) -137 (U) -137 (R)] TJ"
+    text = one(tmp_path, pdf([(50, 700, 12, words), (50, 600, 12, letters)])).text
+    assert text == "The shell will allow them, and reads the nextcommand.\n\nHARBOUR"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from mundap.documents.files import MAX_FILE, SourceFile, Unreadable
@@ -9,6 +10,7 @@ from mundap.records import Block, Document
 from mundap.text.sections import SEPARATOR
 
 _LONGEST_HEADING = 120  # characters: a longer one is a paragraph that somebody made bold
+_LONGEST_ROW = 200  # words: what is longer is cut between sentences
 MOST_COLUMNS = 200
 """A wider row of a table is cut: nobody reads it, and a repeat count of millions costs a file nothing."""
 
@@ -67,8 +69,10 @@ class Builder:
         self.blocks.append(Block(start, self._length, kind, self._section, self.page, line))
 
     def row(self, header: Sequence[str], cells: Sequence[str], line: int = 0) -> None:
-        """Add a row of a table, each cell with the words of its header."""
-        self.add("row", row_text(header, cells), line)
+        """Add a row of a table, each cell with the words of its header. Whole pages in a cell are text, not a row."""
+        text = row_text(header, cells)
+        is_short = len(text) < _LONGEST_ROW or len(text.split()) <= _LONGEST_ROW
+        self.add("row" if is_short else "text", text, line)
 
     def text(self) -> str:
         """All blocks so far."""
@@ -122,19 +126,14 @@ def row_text(header: Sequence[str], cells: Sequence[str]) -> str:
     A table of two columns without a header is read as names and values: `columns per table: 1,600`.
     """
     values = [" ".join(cell.split()) for cell in cells]
-    if not any(values):
-        return ""
     names = [" ".join(name.split()).rstrip(":") for name in header]
     if not any(names):
         filled = [value for value in values if value]
         return ": ".join(filled) if len(values) == 2 else "; ".join(filled)
     parts = []
-    for position, value in enumerate(values):
-        name = names[position] if position < len(names) else ""
-        if value and name and name != value:
-            parts.append(f"{name}: {value}")
-        elif value:
-            parts.append(value)
+    for value, name in zip_longest(values, names[: len(values)], fillvalue=""):
+        if value:
+            parts.append(value if name in ("", value) else f"{name}: {value}")
     return "; ".join(parts)
 
 

@@ -20,6 +20,8 @@ from mundap.errors import MundapError
 MAX_FILE = 512 << 20
 """A single document (text, HTML, PDF, DOCX) is read whole, up to this many bytes after decompression."""
 
+_CHUNK = 1 << 20
+
 MAX_LINE = 64 << 20
 """The longest row of a JSON lines or tab-separated file."""
 
@@ -106,11 +108,15 @@ class SourceFile:
         Raises:
             Unreadable: It is larger than `MAX_FILE`.
         """
+        chunks = []
+        size = 0
         with self.open() as file:
-            data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            raise Unreadable(f"larger than {MAX_FILE >> 20} MB: split it into smaller files")
-        return data
+            while chunk := file.read(_CHUNK):  # memory for the largest file that may be costs more than most files
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > MAX_FILE:
+                    raise Unreadable(f"larger than {MAX_FILE >> 20} MB: split it into smaller files")
+        return b"".join(chunks)
 
     def lines(self) -> Iterator[tuple[int, bytes | Unreadable]]:
         """Yield (line number, line without its end); an overlong line gives the reason instead."""

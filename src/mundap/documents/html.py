@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from mundap.documents.blocks import Builder, Table, make_document
@@ -9,10 +10,9 @@ from mundap.documents.files import SourceFile, decode
 from mundap.records import Document
 from mundap.text.sections import SEPARATOR
 
-_DROPPED = frozenset(
-    "script style noscript template nav footer aside form button select textarea iframe object svg canvas map menu "
-    "dialog audio video math head".split()
-)
+_NEVER_SHOWN = ("script", "style", "head", "template", "rt", "rp")
+_CONTROLS = tuple("noscript button select textarea iframe object svg canvas map audio video math".split())
+_BLOCK_FRAMES = frozenset("nav footer aside form menu dialog".split())  # left out, but a line ends there
 _ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "dialog", "alert"))
 _FRAME = re.compile(
     r"(?:^|[\s_-])(?:\w*nav|nav(?:bar|igation|header|footer)|breadcrumbs?|menu|sidebar|sphinxsidebar|related|footer|"
@@ -26,7 +26,13 @@ _BLOCKS = frozenset(
     "address article blockquote body caption center dd details div dl dt fieldset figcaption figure h1 h2 h3 h4 h5 h6 "
     "header hr html legend li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
 )
-_BLOCK_FRAMES = frozenset("nav footer aside form menu dialog table".split())  # left out, but a line ends there
+_INLINE = tuple(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q ruby s samp small span "
+    "strike strong sub sup time tt u var wbr".split()
+)
+_KINDS = {"li": "item", "dd": "item", "dt": "term", **{tag: tag for tag in _HEADINGS}}
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_DROPPED = "mundap-dropped"
 _PERMALINK = re.compile(r"[¶§#\u00b6]$")
 _TERM_LEVEL = 10  # below all headings
 _MOST_SPANNED = 50  # columns a cell may span
@@ -34,40 +40,35 @@ _MOST_SPANNED = 50  # columns a cell may span
 
 def read_html(file: SourceFile) -> Iterator[Document]:
     """The main text of a web page."""
-    yield html_document(file, decode(file.read()))
-
-
-def html_document(file: SourceFile, text: str, form: str = "html", name: str = "", title: str = "") -> Document:
-    """A document of a page's markup."""
-    tree = parse_html(text)
+    text = decode(file.read())
     built = Builder()
-    facts: dict[str, Any] = {}
+    title, facts = "", {}
+    tree = parse_html(text)
     if tree is not None:
-        page_title, facts = _head(tree)
-        title = title or page_title
+        title, facts = _head(tree, text)
         add_html(built, tree)
         if not built.blocks:  # everything looks like a frame: better too much than nothing
-            add_html(built, tree, frames=True)
-    if not title:
-        title = next((text_of(built, block) for block in built.blocks if block.kind == "heading"), "")
-    return make_document(file, built, form, title, facts, name)
+            add_html(built, parse_html(text), frames=True)
+    yield make_document(file, built, "html", title or _first_heading(built), facts)
 
 
-def text_of(built: Builder, block: Any) -> str:
-    """The words of a block."""
-    return built.text()[block.start : block.end]
+def _first_heading(built: Builder) -> str:
+    for block in built.blocks:
+        if block.kind == "heading":
+            return built.text()[block.start : block.end]
+    return ""
 
 
 def parse_html(text: str) -> Any:
     """A tree of the markup; None if there is none."""
-    from lxml import etree, html
+    from lxml import etree
 
     if not text.strip():
         return None
     # Entities of XHTML files and their declared encodings must not matter: the text has been decoded.
-    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     try:
-        return html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+        return etree.fromstring(text.encode("utf-8", "replace"), parser)
     except (etree.LxmlError, ValueError):
         return None
 
@@ -75,59 +76,102 @@ def parse_html(text: str) -> Any:
 def _metas(tree: Any) -> dict[str, str]:
     """What the `meta` elements say, by name; the first of a name counts."""
     found: dict[str, str] = {}
-    for meta in tree.iterfind(".//meta"):
+    for meta in tree.iterfind("head/meta"):
         name = (meta.get("name") or meta.get("property") or "").lower()
         if content := meta.get("content"):
             found.setdefault(name, content)
     return found
 
 
-def _head(tree: Any) -> tuple[str, dict[str, Any]]:
+def _head(tree: Any, text: str) -> tuple[str, dict[str, Any]]:
     """The title, with that of the book a page belongs to if it names one, and author and language."""
-    title = " ".join((tree.findtext(".//head/title") or tree.findtext(".//title") or "").split())
+    metas = _metas(tree)
+    title = _title(tree) or metas.get("og:title", "")
     facts: dict[str, Any] = {}
     if language := tree.get("lang"):
         facts["language"] = language
-    metas = _metas(tree)
-    author = metas.get("author") or metas.get("article:author")
-    if author:
+    if author := metas.get("author") or metas.get("article:author"):
         facts["author"] = author
-    title = title or metas.get("og:title", "")
-    book = _book(tree)
+    book = _book(tree, text)
     if book and title and book not in title:
         title = f"{book}{SEPARATOR}{title}"
     return title, facts
 
 
-def _book(tree: Any) -> str:
+def _title(tree: Any) -> str:
+    for title in tree.iter("title"):  # the first: pictures may have one too
+        return _collapse(title.text or "")
+    return ""
+
+
+def _book(tree: Any, text: str) -> str:
     """What a page is a part of, as manuals in many pages name it in their links."""
-    for link in tree.iterfind(".//link"):
+    for link in tree.iterfind("head/link"):
         if link.get("rel") in ("home", "start", "top"):
-            return collapse(link.get("title") or "")
-    for link in tree.iterfind(".//a[@accesskey='h']"):
-        return collapse(link.get("title") or "")
+            return _collapse(link.get("title") or "")
+    if 'accesskey="h"' in text:  # to look through the whole page takes longer
+        for link in tree.iterfind(".//a[@accesskey='h']"):
+            return _collapse(link.get("title") or "")
     return ""
 
 
 def add_html(built: Builder, tree: Any, frames: bool = False) -> None:
-    """Add the blocks of a tree.
+    """Add the blocks of a tree. The tree is changed.
 
     Args:
         built: Where to.
         tree: An lxml element.
         frames: Take menus and footers along.
     """
-    root = tree
-    if not frames:
-        mains = [one for one in tree.iter("main", "article") if len(one.text_content()) > 200]
-        if len(mains) == 1 and 2 * len(mains[0].text_content()) > len(_body(tree).text_content()):
-            root = mains[0]
+    root = tree if frames else _main(tree)
+    _strip(root, frames)
     _Walk(built, frames).run(root)
 
 
-def _body(tree: Any) -> Any:
-    body = tree.find("body") if tree.tag == "html" else None
-    return tree if body is None else body
+def _main(tree: Any) -> Any:
+    """The element that a page marks as its text, if it has most of the words; else the whole page."""
+    mains = [one for one in tree.iter("main", "article") if _length(one) > 200]
+    if len(mains) != 1:
+        return tree
+    body = tree.find("body")
+    whole = _length(tree if body is None else body)
+    return mains[0] if 2 * _length(mains[0]) > whole else tree
+
+
+def _length(element: Any) -> int:
+    return sum(map(len, element.itertext()))
+
+
+def _strip(root: Any, frames: bool) -> None:
+    """Take out what is not shown, and the marks within lines: so most elements are never looked at one by one."""
+    from lxml import etree
+
+    if not frames:
+        for element in root.iter(*_INLINE):
+            if _is_unseen(element):
+                element.tag = _DROPPED
+    never = _NEVER_SHOWN if frames else (*_NEVER_SHOWN, *_CONTROLS, _DROPPED)
+    etree.strip_elements(root, *never, with_tail=False)
+    for element in root.iter("br"):
+        element.tail = f"\n{element.tail or ''}"
+    etree.strip_tags(root, "br", *_INLINE)
+
+
+def _is_unseen(element: Any) -> bool:
+    """Whether an element calls itself a frame, or is not shown."""
+    return any(_hides(key, value) for key, value in element.items())
+
+
+@lru_cache(maxsize=10_000)
+def _hides(key: str, value: str) -> bool:
+    """Whether an attribute is that of a menu, a footer and the like. A page has the same few again and again."""
+    if key in ("class", "id"):
+        return _FRAME.search(value) is not None
+    if key == "role":
+        return value in _ROLES
+    if key == "style":
+        return _HIDDEN.search(value) is not None
+    return key == "hidden" or (key == "aria-hidden" and value == "true")
 
 
 class _Walk:
@@ -159,43 +203,40 @@ class _Walk:
             else:
                 if element is not left_out:
                     self._end(tag)
-                if element.tail and element is not root:
+                if element is not root:
                     self._text(element.tail, element)
         self._flush()
 
     def _take_whole(self, element: Any, tag: Any) -> bool:
         """Whether an element is dealt with at once: left out, or a table, or code."""
-        if tag in _DROPPED and not (self.frames and tag not in ("script", "style", "head", "template")):
+        if self._is_frame(element, tag):
             if tag in _BLOCK_FRAMES:
                 self._flush()
             return True
         if tag == "table":
-            if not self._is_frame(element, tag):
-                self._flush()
-                self._table(element)
+            self._flush()
+            self._table(element)
             return True
         if tag == "pre":
             self._flush()
-            self.built.add("code", element.text_content(), element.sourceline or 0)
+            self.built.add("code", "".join(element.itertext()), element.sourceline or 0)
             return True
-        return self._is_frame(element, tag)
+        return False
 
     def _is_frame(self, element: Any, tag: str) -> bool:
         """Whether an element is not the page's text but what stands around it."""
         if self.frames or tag in ("body", "html", "main", "article"):
             return False
-        attributes = element.attrib
-        if not attributes:
-            return False
-        if attributes.get("role") in _ROLES or "hidden" in attributes or attributes.get("aria-hidden") == "true":
+        if tag in _BLOCK_FRAMES:
             return True
-        name = f"{attributes.get('class', '')} {attributes.get('id', '')}"
-        if name == " " or not _FRAME.search(name):
+        if tag in _HEADINGS or not _is_unseen(element):
             return False
         # A section called "comments" may still be most of the page; a frame is small beside it.
-        return tag not in _HEADINGS and (tag in ("a", "span", "li") or element.find(".//h1") is None)
+        return tag == "li" or element.find(".//h1") is None
 
-    def _text(self, text: str, element: Any) -> None:
+    def _text(self, text: str | None, element: Any) -> None:
+        if not text:
+            return
         if not self.words:
             if text.isspace():
                 return
@@ -206,40 +247,32 @@ class _Walk:
     def _start(self, element: Any, tag: Any) -> None:
         if tag in _BLOCKS:
             self._flush()
-            if tag == "li":
-                self.kind.append("item")
-            elif tag == "dt":
-                self.kind.append("term")
-            elif tag == "dd":
-                self.kind.append("item")
-                if self.term and sum(1 for one in element if one.tag in _BLOCKS) > 1:
-                    # What is said of a term in several paragraphs is a section about it.
-                    self.built.section(self.term, _TERM_LEVEL + self.depth)
-            elif tag == "dl":
+            if tag in _KINDS:
+                self.kind.append(_KINDS[tag])
+            if tag == "dl":
                 self.depth += 1
-            elif tag in _HEADINGS:
-                self.kind.append(tag)
-        elif tag == "br":
-            self.words.append(" ")
-        if element.text:
-            self._text(element.text, element)
+            elif tag == "dd" and self.term and sum(1 for one in element if one.tag in _BLOCKS) > 1:
+                # What is said of a term in several paragraphs is a section about it.
+                self.built.section(self.term, _TERM_LEVEL + self.depth)
+        self._text(element.text, element)
 
     def _end(self, tag: Any) -> None:
-        if tag in _BLOCKS:
-            self._flush()
-            if tag in ("li", "dt", "dd") or tag in _HEADINGS:
-                self.kind.pop()
-            if tag == "dd":
-                self.built.section("", _TERM_LEVEL + self.depth)
-            elif tag == "dl":
-                self._flush_term()
-                self.depth -= 1
+        if tag not in _BLOCKS:
+            return
+        self._flush()
+        if tag in _KINDS:
+            self.kind.pop()
+        if tag == "dd":
+            self.built.section("", _TERM_LEVEL + self.depth)
+        elif tag == "dl":
+            self._flush_term()
+            self.depth -= 1
 
     def _flush(self) -> None:
         """The text so far is a block."""
         if not self.words:
             return
-        text = collapse("".join(self.words))
+        text = _collapse("".join(self.words))
         self.words = []
         if not text:
             return
@@ -264,32 +297,38 @@ class _Walk:
         caption = table.find("caption")
         if caption is not None:
             self.built.add("heading", words_of(caption), caption.sourceline or 0)
-        if table.find(".//table") is not None or self._is_layout(table):
+        if _is_layout(table):
             for cell in table.iter("td", "th"):
                 if cell.find(".//table") is None:
                     _Walk(self.built, self.frames).run(cell)
-            return
-        rows = Table(self.built)
-        marked = table.find(".//th") is not None or table.find(".//thead") is not None
-        for row in table.iter("tr"):
-            cells = [one for one in row if one.tag in ("td", "th")]
-            add = rows.row
-            if _has_only_names(row, cells):
-                add = rows.header
-            elif marked:
-                add = rows.plain
-            add(_cells(cells), row.sourceline or 0)
-        rows.end()
+        else:
+            _add_rows(self.built, table)
 
-    def _is_layout(self, table: Any) -> bool:
-        """A table with one column, or with paragraphs, lists and code in its cells, is a way to place things."""
-        if table.get("role") == "presentation":
-            return True
-        first = next(table.iter("tr"), None)
-        if first is None or len(first) < 2:
-            return True
-        inside = sum(1 for _ in table.iter("ul", "ol", "dl", "pre", "h1", "h2", "h3", "h4"))
-        return inside > sum(1 for _ in table.iter("tr"))
+
+def _is_layout(table: Any) -> bool:
+    """A table in a table, with one column, or with lists and code in its cells, is a way to place things."""
+    if table.get("role") == "presentation" or table.find(".//table") is not None:
+        return True
+    first = next(table.iter("tr"), None)
+    if first is None or len(first) < 2:
+        return True
+    inside = sum(1 for _ in table.iter("ul", "ol", "dl", "pre", "h1", "h2", "h3", "h4"))
+    return inside > sum(1 for _ in table.iter("tr"))
+
+
+def _add_rows(built: Builder, table: Any) -> None:
+    """Add the rows of a table, each with the words of its header."""
+    rows = Table(built)
+    add = rows.row
+    if table.find(".//th") is not None or table.find(".//thead") is not None:
+        add = rows.plain
+    for row in table.iter("tr"):
+        cells = [one for one in row if one.tag in ("td", "th")]
+        if _has_only_names(row, cells):
+            rows.header(_cells(cells), row.sourceline or 0)
+        else:
+            add(_cells(cells), row.sourceline or 0)
+    rows.end()
 
 
 def _cells(cells: list[Any]) -> list[str]:
@@ -310,7 +349,7 @@ def _has_only_names(row: Any, cells: list[Any]) -> bool:
 def words_of(element: Any) -> str:
     """All words of an element on one line; those of different paragraphs are not glued together."""
     if not len(element):
-        return collapse(element.text or "")
+        return _collapse(element.text or "")
     from lxml import etree
 
     parts = []
@@ -318,15 +357,16 @@ def words_of(element: Any) -> str:
     for event, one in walker:
         if one.tag in _BLOCKS or one.tag == "br":
             parts.append(" ")
-        if event == "start" and one.tag in ("script", "style"):
+        if event == "end":
+            parts.append(one.tail)
+        elif one.tag in ("script", "style"):
             walker.skip_subtree()
-        elif event == "start":
-            parts.append(one.text or "")
-        elif one is not element:
-            parts.append(one.tail or "")
-    return collapse("".join(parts))
+        else:
+            parts.append(one.text)
+    parts.pop()  # what stands behind the element
+    return _collapse("".join(filter(None, parts)))
 
 
-def collapse(text: str) -> str:
+def _collapse(text: str) -> str:
     """White space as a browser shows it."""
     return " ".join(text.split())

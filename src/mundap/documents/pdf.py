@@ -23,11 +23,17 @@ _PAGE_NUMBER = re.compile(
     r"^[\s–—|-]*(?:page\s*)?(?:\d{1,5}|[ivxlc]{1,7})(?:\s*(?:/|of)\s*\d{1,5})?[\s–—|-]*$", re.IGNORECASE
 )
 _NUMBERS = re.compile(r"[0-9]+|\b[ivxlc]+\b")
+_IDEOGRAPH = re.compile("[\u2e80-\uabff\uf900-\uffef]")  # set apart to fill a line; Korean has spaces
 _HEAD = 3  # lines at the top and at the bottom of a page that may be running heads
 _REPEATED = 3  # pages that must have such a line, apart from its numbers
 _COLUMN = 6  # lines that a column has at least
 _MOST_PAGES = 20_000
+_SENTENCE_END = (".", "!", "?", ":", "。", '"', "”", ")")
 _LARGER = 1.15  # times the size of the text: a heading
+_GAP = 0.115  # times the size of the letters: a wider gap stands between words (measured: benchmarks/README.md)
+_TIGHT = re.compile(r"[/_(\[{-].|.[.,;:!?)\]}/_%’-]")  # no space stands here, whatever the gap
+_SPLIT = re.compile(r"[^\W\d_] [^\W\d_]")
+_OVERLAP = 0.1  # times the size: letters that overlap so much at most are of one word, whatever PDFium thinks
 
 
 class _Line(NamedTuple):
@@ -39,6 +45,13 @@ class _Line(NamedTuple):
     top: float
     size: float
     mono: bool
+
+
+class _Layout(NamedTuple):
+    """How a page is set: from line to line, and where its lines end."""
+
+    usual_gap: float
+    right_edge: float
 
 
 class _Entry(NamedTuple):
@@ -86,7 +99,6 @@ def _lines(opened: Any, number: int) -> list[_Line]:
     except pdfium.PdfiumError:
         return []
     text = textpage.get_text_range()
-    # Characters beyond the first plane take two places in PDFium's count: rare enough to only blur the geometry.
     spans = [match.span() for match in re.finditer(r"\S(?:[^\r\n]*\S)?", text)]
     measure = _Measure(textpage, text)
     sample = spans[:: max(1, len(spans) // 10)]
@@ -109,6 +121,8 @@ class _Measure:
         self._page = textpage
         self._text = text
         self._box = raw.FS_RECTF()
+        # Characters beyond the first plane take two places in PDFium's count: no gap can be told from its place.
+        self._aligned = raw.FPDFText_CountChars(textpage) == len(text)
         self._name = ctypes.create_string_buffer(64)
         self._flags = ctypes.c_int()
 
@@ -138,7 +152,51 @@ class _Measure:
         for place in (start, end - 1):  # a line of code is code from end to end
             self._raw.FPDFText_GetFontInfo(self._page, place, self._name, 64, self._flags)
             mono = mono and bool(_MONOSPACE.search(self._name.value) or self._flags.value & 1)
-        return _Line(self._text[start:end].translate(_LIGATURES), left, right, top, round(size, 1), mono)
+        words = self._text[start:end]
+        if self._aligned and not mono and not _IDEOGRAPH.search(words):
+            words = self._words(start, end)
+        return _Line(words.translate(_LIGATURES), left, right, top, round(size, 1), mono)
+
+    def _words(self, start: int, end: int) -> str:
+        """The words of a line. Many programs place words and write no spaces, and PDFium overlooks narrow gaps."""
+        missing: list[int] = []
+        wrong: list[int] = []
+        for place, gap, is_next in self._gaps(start, end):
+            if is_next:
+                if gap > _GAP and not _TIGHT.fullmatch(self._text, place - 1, place + 1):
+                    missing.append(place)
+            elif -_OVERLAP < gap < 0 and _SPLIT.fullmatch(self._text, place - 2, place + 1):
+                wrong.append(place)
+        if 3 * len(missing) > end - start:  # letters set apart, for show
+            missing = []
+        return self._respaced(start, end, missing, wrong)
+
+    def _respaced(self, start: int, end: int, missing: list[int], wrong: list[int]) -> str:
+        """A line with a space before some places and without the one before others."""
+        pieces = []
+        for left, right in pairwise([start, *sorted(missing + wrong), end]):
+            pieces.append(self._text[left : right - 1] if right in wrong else self._text[left:right])
+            if right in missing:
+                pieces.append(" ")
+        return "".join(pieces)
+
+    def _gaps(self, start: int, end: int) -> Iterator[tuple[int, float, bool]]:
+        """The gap before each character of a line that has one before it, or one space and then one.
+
+        Yields its place, the gap in sizes of the letters, and whether there is no space between.
+        """
+        box, page, text = self._box, self._page, self._text
+        get = self._raw.FPDFText_GetLooseCharBox
+        right = bottom = 0.0
+        last = -9
+        for place in range(start, end):
+            if text[place].isspace():
+                continue
+            get(page, place, box)
+            size = box.top - box.bottom
+            if last >= place - 2 and size > 0 and abs(box.bottom - bottom) < 0.3 * size:
+                yield place, (box.left - right) / size, last == place - 1
+            right, bottom, last = box.right, box.bottom, place
 
 
 def _in_columns(lines: list[_Line]) -> list[_Line]:
@@ -146,15 +204,17 @@ def _in_columns(lines: list[_Line]) -> list[_Line]:
     if len(lines) < 2 * _COLUMN:
         return lines
     middle = (min(line.left for line in lines) + max(line.right for line in lines)) / 2
-    left = [line for line in lines if line.right <= middle + 5]
-    right = [line for line in lines if line.left >= middle - 5]
-    if len(left) < 5 or len(right) < 5 or len(left) + len(right) < 0.8 * len(lines):
-        return lines
+    left = sum(line.right <= middle + 5 for line in lines)
+    right = sum(line.left >= middle - 5 for line in lines)
+    has_columns = min(left, right) >= 5 and left + right >= 0.8 * len(lines)
+    if has_columns and _changes_of_side(lines, middle) >= 0.4 * len(lines):
+        return _column_by_column(lines, middle)
+    return lines  # one column, or each column already stands together
+
+
+def _changes_of_side(lines: list[_Line], middle: float) -> int:
     sides = [line.left >= middle - 5 for line in lines]
-    changes = sum(before != after for before, after in pairwise(sides))
-    if changes < 0.4 * len(lines):  # each column already stands together
-        return lines
-    return _column_by_column(lines, middle)
+    return sum(before != after for before, after in pairwise(sides))
 
 
 def _column_by_column(lines: list[_Line], middle: float) -> list[_Line]:
@@ -193,20 +253,33 @@ def _contents(opened: Any) -> list[_Entry]:
 
 def _without_running_heads(pages: list[list[_Line]]) -> list[list[_Line]]:
     """Pages without the lines at their edges that are numbers, have the number of the page, or come on many pages."""
-    counts: Counter[str] = Counter()
-    shifts: Counter[int] = Counter()  # how far the printed number of a page is from its place in the file
-    for number, lines in enumerate(pages):
-        counts.update({_pattern(line) for line in _edges(lines, _HEAD)})
-        shifts.update({shift for line in _edges(lines, 1) for shift in _shifts(line, number)})
-    least = max(_REPEATED, min(len(pages) // 20, 10))
-    known = {shift for shift, count in shifts.items() if count >= max(_REPEATED, len(pages) // 5)}
+    repeated = _repeated_patterns(pages)
+    known = _known_shifts(pages)
     kept = []
     for number, lines in enumerate(pages):
-        heads = [line for line in _edges(lines, _HEAD) if counts[_pattern(line)] >= least]
+        heads = [line for line in _edges(lines, _HEAD) if _pattern(line) in repeated]
         heads += [line for line in _edges(lines, 1) if _is_numbered(line, number, known)]
         left_out = set(map(id, heads))
         kept.append([line for line in lines if id(line) not in left_out])
     return kept
+
+
+def _repeated_patterns(pages: list[list[_Line]]) -> set[str]:
+    """What stands at the edges of many pages."""
+    counts: Counter[str] = Counter()
+    for lines in pages:
+        counts.update({_pattern(line) for line in _edges(lines, _HEAD)})
+    least = max(_REPEATED, min(len(pages) // 20, 10))
+    return {pattern for pattern, count in counts.items() if count >= least}
+
+
+def _known_shifts(pages: list[list[_Line]]) -> set[int]:
+    """How far the printed number of a page is from its place in the file, where many pages agree."""
+    counts: Counter[int] = Counter()
+    for number, lines in enumerate(pages):
+        counts.update({shift for line in _edges(lines, 1) for shift in _shifts(line, number)})
+    least = max(_REPEATED, len(pages) // 5)
+    return {shift for shift, count in counts.items() if count >= least}
 
 
 def _is_numbered(line: _Line, number: int, known: set[int]) -> bool:
@@ -272,19 +345,22 @@ class _Paragraphs:
         """Take the lines of a page."""
         if not lines:
             return
-        gaps = [before.top - after.top for before, after in pairwise(lines)]
-        usual = median([gap for gap in gaps if 0 < gap < 4 * self.body] or [1.2 * self.body])
-        right_edge = max(line.right for line in lines)
+        look = self._layout(lines)
         before: _Line | None = None
         for line in lines:
             begins = self._enter(number, line)
-            if begins or self._begins(line, before, usual, right_edge):
+            if begins or self._begins(line, before, look):
                 self.flush()
                 self.begun_on = number
                 self.kind = self._kind(line)
                 self.size = line.size
             self._join(line.text.strip() if self.kind != "code" else line.text)
             before = line
+
+    def _layout(self, lines: list[_Line]) -> _Layout:
+        gaps = [before.top - after.top for before, after in pairwise(lines)]
+        usual = median([gap for gap in gaps if 0 < gap < 4 * self.body] or [1.2 * self.body])
+        return _Layout(usual, max(line.right for line in lines))
 
     def _kind(self, line: _Line) -> str:
         if line.size >= _LARGER * self.body and len(line.text) < 120 and any(map(str.isalpha, line.text)):
@@ -307,7 +383,7 @@ class _Paragraphs:
             entered = True
         return entered
 
-    def _begins(self, line: _Line, before: _Line | None, usual: float, right_edge: float) -> bool:
+    def _begins(self, line: _Line, before: _Line | None, look: _Layout) -> bool:
         """Whether a line begins a new block."""
         if not self.text:
             return True
@@ -316,16 +392,21 @@ class _Paragraphs:
             return kind != self.kind or abs(line.size - self.size) > 0.5
         if kind == "item" or (kind == "code") != (self.kind == "code"):
             return True
-        ended = self.text.endswith((".", "!", "?", ":", "。", '"', "”", ")"))
+        ended = self.text.endswith(_SENTENCE_END)
         if before is None:  # a new page: a sentence may go on
             return ended or self.kind == "code"
+        return self._is_apart(line, before, look, ended)
+
+    def _is_apart(self, line: _Line, before: _Line, look: _Layout, ended: bool) -> bool:
+        """Whether the place of a line sets it apart from the one before it."""
         gap = before.top - line.top
         if gap < -self.body:  # up: the next column
             return ended
-        if gap > 1.45 * usual:
-            return ended or gap > 2 * usual or before.right < 0.75 * right_edge
-        indented = line.left > before.left + 0.8 * self.body
-        return self.kind == "text" and ended and (indented or before.right < 0.75 * right_edge)
+        is_short = before.right < 0.75 * look.right_edge
+        if gap > 1.45 * look.usual_gap:
+            return ended or is_short or gap > 2 * look.usual_gap
+        is_indented = line.left > before.left + 0.8 * self.body
+        return self.kind == "text" and ended and (is_indented or is_short)
 
     def _join(self, line: str) -> None:
         if not self.text:
