@@ -122,7 +122,6 @@ class _Cases:
             "answered_though_removed": _percent((sure[~there] >= threshold).mean() if not there.all() else 0.0),
         }
 
-
     def _threshold(self, sure: np.ndarray) -> float:
         """The least confidence of an answer: that of the best F1, or less where refusals allow it.
 
