@@ -200,17 +200,11 @@ def _files(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such file or folder")
-    shards, others = [], []
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not path.is_file():
-            continue
-        if SHARD.fullmatch(path.name):
-            shards.append(path)
-        elif _is_vectors(path):
-            others.append(path)
-    if not shards and not others:
+    visible = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and path.is_file()]
+    found = [path for path in visible if SHARD.fullmatch(path.name)] or list(filter(_is_vectors, visible))
+    if not found:
         raise UsageError(f"{folder} has no vectors: no .npy, .safetensors or pickle file, no shard of `mundap encode`")
-    return shards or others
+    return found
 
 
 def _is_vectors(path: Path) -> bool:
