@@ -9,7 +9,6 @@ rare word that is nothing but common words of the folder, and `seen.The`.
 import argparse
 import random
 import re
-import sys
 from bisect import bisect_right
 from collections import Counter
 from pathlib import Path
@@ -91,4 +90,4 @@ def _in_word(text: str, place: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -42,7 +42,8 @@ def read_html(file: SourceFile) -> Iterator[Document]:
     """The main text of a web page."""
     text = decode(file.read())
     built = Builder()
-    title, facts = "", {}
+    title = ""
+    facts: dict[str, Any] = {}
     tree = parse_html(text)
     if tree is not None:
         title, facts = _head(tree, text)
