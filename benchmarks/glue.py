@@ -31,8 +31,8 @@ class Glue:
         if _DICTIONARY.exists():
             self._known.update(_DICTIONARY.read_text("utf-8").lower().split())
         # Short words are parts only if they are among the commonest: else every word has parts.
-        common = {word for word, _ in counts.most_common(60) if len(word) > 1}
-        self._parts = {word for word, count in counts.items() if len(word) > 3 and count >= least} | common
+        self._common = {word for word, _ in counts.most_common(60) if len(word) > 1}
+        self._parts = {word for word, count in counts.items() if len(word) > 3 and count >= least} | self._common
 
     def find(self, text: str) -> list[str]:
         """The glued words of a text."""
@@ -44,8 +44,9 @@ class Glue:
         return found
 
     def _is_glued(self, word: str) -> bool:
-        """Whether a word is nothing but two or more others."""
-        reached = [True] + [False] * len(word)
+        """Whether a word is nothing but others, one of them as common as `the`: names of programs are `mailfile`."""
+        reached = {0: False}  # how far whole words go, and whether one of the commonest is among them
         for end in range(1, len(word) + 1):
-            reached[end] = any(reached[start] and word[start:end] in self._parts for start in range(end))
-        return reached[-1]
+            for start in [one for one in reached if word[one:end] in self._parts]:
+                reached[end] = reached.get(end, False) or reached[start] or word[start:end] in self._common
+        return reached.get(len(word), False)
