@@ -15,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch
 
 
-def make_checkpoint(folder: Path, kind: str = "bert") -> Path:
+def make_checkpoint(folder: Path, kind: str = "bert", positions: int = 80) -> Path:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     torch.manual_seed(0)
@@ -26,7 +26,7 @@ def make_checkpoint(folder: Path, kind: str = "bert") -> Path:
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
         "intermediate_size": 64,
-        "max_position_embeddings": 80,
+        "max_position_embeddings": positions,
     }
     classes = {
         "bert": (transformers.BertConfig, transformers.BertModel),

@@ -44,10 +44,12 @@ def test_a_reader_from_settings(files, tmp_path):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder with the files that the examples name."""
+    from tests.encoder.test_export import make_checkpoint
+
     write_files(tmp_path, sets=(("train", 1, 70), ("dev", 3, 20)))
-    for name in ("all-MiniLM-L6-v2", "MiniLM"):
-        (tmp_path / name).symlink_to(tmp_path / "start")
-    (tmp_path / "recipe.toml").write_text('train = "train.jsonl"\nbase_model = "start"\noutput_dir = "from-recipe"\n')
+    for name in ("all-MiniLM-L6-v2", "MiniLM", "base"):
+        make_checkpoint(tmp_path / name, positions=512)  # the examples have the default lengths
+    (tmp_path / "recipe.toml").write_text('train = "train.jsonl"\nbase_model = "base"\noutput_dir = "from-recipe"\n')
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
