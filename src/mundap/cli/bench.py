@@ -55,25 +55,35 @@ def scale(
       mundap bench scale --passages 100k -o bench/
       mundap bench scale --passages 10k --passages 100k --passages 1M -o bench/ --texts psgs_w100.tsv
     """
-    from mundap.bench.bank import from_index, from_texts
-    from mundap.bench.scale import measure, open_bank, write_plot
+    from mundap.bench.scale import measure, write_plot
     from mundap.engines.plan import number_of
 
-    if texts and index_path:
-        raise UsageError("--texts and -i both say where real vectors come from: give one of them")
     folder = Path(out)
-    make: Callable[[], Bank] = partial(from_texts, texts)
-    if index_path:
-        make = partial(from_index, Path(index_path))
-    origin = "\n".join(str(Path(one).resolve()) for one in (*texts, *filter(None, [index_path])))
-    sizes = sorted(map(number_of, passages))
-    bank = open_bank(folder, make, origin, shared.note)
-    results = [measure(folder, bank, size, seed, shared.note) for size in sizes]
-    plot = write_plot(folder / "scale.html", results) if len(results) > 1 else None
+    bank = _bank(folder, texts, index_path)
+    results = [measure(folder, bank, size, seed, shared.note) for size in sorted(map(number_of, passages))]
+    plot = None
+    if len(results) > 1:
+        plot = str(write_plot(folder / "scale.html", results))
     if as_json:
-        shared.print_json({"results": results, "plot": str(plot) if plot else None})
+        shared.print_json({"results": results, "plot": plot})
         return
     for key, title in (("passages", "passages"), *_ROWS):
         click.echo(f"{title:<24}" + "".join(f"{one[key]:>14,}" for one in results))
     if plot:
-        click.echo(f"{plot}")
+        click.echo(plot)
+
+
+def _bank(folder: Path, texts: tuple[str, ...], index_path: str | None) -> "Bank":
+    """The real vectors that others are made after: of an index, of some texts, or of the examples."""
+    from mundap.bench.bank import from_index, from_texts
+    from mundap.bench.scale import open_bank
+
+    if texts and index_path:
+        raise UsageError("--texts and -i both say where real vectors come from: give one of them")
+    make: Callable[[], Bank] = partial(from_texts, texts)
+    sources = texts
+    if index_path:
+        make = partial(from_index, Path(index_path))
+        sources = (index_path,)
+    origin = "\n".join(str(Path(one).resolve()) for one in sources)
+    return open_bank(folder, make, origin, shared.note)

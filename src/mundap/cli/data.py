@@ -1,6 +1,5 @@
 """`mundap data`: make, check and convert training data; passages from Wikipedia."""
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -317,8 +316,16 @@ def convert(
             silent += form_out == "triples" and not (found.hard or found.negatives)
             write(found)
         if not kept:
-            reason = f" ({skipped[0].source}: {skipped[0].reason})" if skipped else ""
-            raise MundapError(f"{path}: no example in it{reason}")
+            raise _no_example(path, skipped)
+    _tell_converted(out, form_out, kept, silent, skipped, as_json)
+    if not skipped:
+        return 0
+    return 1 if strict else 3
+
+
+def _tell_converted(
+    out: str, form_out: str, kept: int, silent: int, skipped: "Sequence[Skipped]", as_json: bool
+) -> None:
     if as_json:
         shared.print_json(
             {
@@ -330,14 +337,16 @@ def convert(
                 "skipped_count": len(skipped),
             }
         )
-    else:
-        shared.tell_skipped(skipped, len(skipped))
-        click.echo(f"{out} ({form_out}): {shared.count(kept, 'example')}, {len(skipped):,} skipped")
-        if silent:
-            click.echo(f"{shared.count(silent, 'example')} without negatives make no triple")
-    if skipped:
-        sys.exit(1 if strict else 3)
-    return 0
+        return
+    shared.tell_skipped(skipped, len(skipped))
+    click.echo(f"{out} ({form_out}): {shared.count(kept, 'example')}, {len(skipped):,} skipped")
+    if silent:
+        click.echo(f"{shared.count(silent, 'example')} without negatives make no triple")
+
+
+def _no_example(path: str, skipped: "Sequence[Skipped]") -> MundapError:
+    reasons = [f" ({one.source}: {one.reason})" for one in skipped[:1]]
+    return MundapError(f"{path}: no example in it{''.join(reasons)}")
 
 
 def _texts(questions: str, index_path: str | None) -> "Texts":

@@ -11,6 +11,7 @@ from mundap.index.modes import MODES
 
 if TYPE_CHECKING:
     from mundap.evaluation.retrieval import RetrievalFigures
+    from mundap.evaluation.significance import Difference
 
 _CUTS = click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 100_000), metavar="K…",
                      help="Values of k. [default: 1 5 20 100; with judgements 10 100 1000]")  # fmt: skip
@@ -127,16 +128,24 @@ def _tell(found: "RetrievalFigures") -> None:
         places, unit = 4, "0 to 1"
     click.echo(f"{shared.count(len(systems[0].outcomes), 'question')}; {unit}")
     width = max(6, *(len(system.name) for system in systems))
-    click.echo(f"{'':{width}}" + "".join(f"{name:>12}" for name in systems[0].figures(cuts)))
+    _row("", list(systems[0].figures(cuts)), width)
     for system in systems:
-        means = system.figure_means(cuts).values()
-        click.echo(f"{system.name:{width}}" + "".join(f"{value:12.{places}f}" for value in means))
+        _row(system.name, [f"{value:.{places}f}" for value in system.figure_means(cuts).values()], width)
     for name, row in found.differences.items():
-        apart = (f"{scale * one.mean:+.{places}f}{'*' if one.p < 0.05 else ' '}" for one in row.values())
-        click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in apart) + f"  less {systems[0].name}")
+        apart = [_difference(one, scale, places) for one in row.values()]
+        _row(name, apart, width, f"  less {systems[0].name}")
     if len(systems) > 1:
         click.echo("* p < .05, paired by question")
     _tell_gold(found, width)
+
+
+def _row(name: str, cells: Sequence[str], width: int, note: str = "") -> None:
+    click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in cells) + note)
+
+
+def _difference(one: "Difference", scale: float, places: int) -> str:
+    star = "*" if one.p < 0.05 else " "
+    return f"{scale * one.mean:+.{places}f}{star}"
 
 
 def _tell_gold(found: "RetrievalFigures", width: int) -> None:
@@ -144,8 +153,8 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
     for system in found.systems:
         known = sum(outcome.gold is not None for outcome in system.outcomes)
         if known:
-            cells = "".join(f"{value:12.1f}" for value in system.gold_accuracy(found.cuts).values())
-            click.echo(f"{system.name:{width}}{cells}  by gold passage ({known:,} questions)")
+            cells = [f"{value:.1f}" for value in system.gold_accuracy(found.cuts).values()]
+            _row(system.name, cells, width, f"  by gold passage ({known:,} questions)")
 
 
 @evaluate.command(cls=shared.ManyValues)
@@ -190,9 +199,10 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
     from mundap.evaluation.answers import AnswersTask, measure
     from mundap.index import locate
 
-    if gold and (index_path or options["run"] or options["predictions"]):
+    named = index_path or options["run"] or options["predictions"]
+    if gold and named:
         raise UsageError("--gold reads each question's own passage: leave out -i, --run and --predictions")
-    if not index_path and not gold and not options["predictions"] and not options["run"]:
+    if not gold and not named:
         index_path = str(locate.to_read(None))
     fusing = _fusing(options)
     task = AnswersTask(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)

@@ -56,18 +56,12 @@ def reproduce(
     from mundap import experiments
     from mundap.errors import UsageError
 
-    if name is None or name == "list":
+    if name in (None, "list"):
         _list(as_json)
         return
-    names = [name]
-    if name == "all":
-        names = list(experiments.EXPERIMENTS)
-    for one in names:
-        experiments.experiment(one)  # raises if there is none of that name
+    names = _names(str(name))
     if not (base_model and out):
         raise UsageError("give --base-model and --out")
-    if bool(train_path) != bool(test_path) or (data and train_path):
-        raise UsageError("give --data, or -i with --train and --test, or none of these for the bundled examples")
     from mundap.experiments.lab import Inputs
     from mundap.experiments.scales import scale as scale_named
 
@@ -78,18 +72,30 @@ def reproduce(
     for one in names:
         kept = keep_models or one != names[-1]  # a later table may have the same arms
         inputs = Inputs(files, Path(base_model), Path(out) / one, size, reader_path, kept, Path(out))
-        result = experiments.run(one, inputs, shared.note)
-        found.append(result)
+        found.append(experiments.run(one, inputs, shared.note))
         if not as_json:
-            _tell(result)
+            _tell(found[-1])
     if as_json:
         shared.print_json(found if name == "all" else found[0])
 
 
+def _names(name: str) -> list[str]:
+    """The experiment of that name, or all."""
+    from mundap.experiments import EXPERIMENTS, experiment
+
+    if name == "all":
+        return list(EXPERIMENTS)
+    experiment(name)  # raises if there is none of that name
+    return [name]
+
+
 def _files(data: str | None, index_path: str | None, train: str | None, test: str | None, out: Path) -> Any:
+    from mundap.errors import UsageError
     from mundap.experiments.data import DataFiles, bundled_data, find_data
     from mundap.index import locate
 
+    if bool(train) != bool(test) or (data and train):
+        raise UsageError("give --data, or -i with --train and --test, or none of these for the bundled examples")
     if train and test:
         return DataFiles((locate.to_read(index_path),), {"own": (Path(train), Path(test))})
     if data:

@@ -72,24 +72,30 @@ def serve(
 
 def named(indexes: tuple[str, ...]) -> dict[str, Path | str]:
     """Folders and addresses by their names; one without a name is called as its folder or collection is."""
-    from mundap.engines import Address, is_address
+    from mundap.engines import is_address
     from mundap.errors import UsageError
     from mundap.index import locate
 
     found: dict[str, Path | str] = {}
     for given in indexes or (str(locate.to_read(None)),):
-        name, equals, folder = given.partition("=") if "://" not in given.partition("=")[0] else ("", "", given)
-        where = folder if equals else given
-        path: Path | str = where if is_address(where) else Path(where)
-        if not equals and isinstance(path, str):
-            name = Address.parse(path).collection
-        elif not equals and isinstance(path, Path):
-            place = path.resolve()
-            name = place.parent.name if place.name == locate.NAME else place.name
+        name, equals, where = given.partition("=")
+        if not equals or "://" in name:  # an address may have options, with = in them
+            where = given
+            name = _name_of(where)
         if not name or name in found:
-            raise UsageError(f"two indexes are called {name!r}: name them, as in -i NAME={path}")
-        found[name] = path
+            raise UsageError(f"two indexes are called {name!r}: name them, as in -i NAME={where}")
+        found[name] = where if is_address(where) else Path(where)
     return found
+
+
+def _name_of(where: str) -> str:
+    from mundap.engines import Address, is_address
+    from mundap.index import locate
+
+    if is_address(where):
+        return Address.parse(where).collection
+    place = Path(where).resolve()
+    return place.parent.name if place.name == locate.NAME else place.name
 
 
 def token(file: str | None) -> str | None:

@@ -116,18 +116,25 @@ class Analyzer:
     def _pieces(self, texts: Sequence[str]) -> Iterator[tuple[list[str], str]]:
         """For each text the terms of scripts that tantivy cannot cut into words, and the rest, for tantivy."""
         texts = [_normal(text) for text in texts]
-        with_kiwi = [text for text in texts if self.hangul == "kiwi" and has_hangul(text)]
-        analysed = korean.content_words(with_kiwi)
         run = _UNSPACED_RUN if self.hangul == "kiwi" else _PIECED_RUN
+        analysed = self._analysed_korean(texts)
         for text in texts:
             terms: list[str] = []
-            if self.hangul == "kiwi" and has_hangul(text):
-                terms, text = next(analysed)
             if not text.isascii():
+                if text in analysed:
+                    terms, text = analysed[text]
+                    terms = list(terms)
                 for match in run.finditer(text):
                     terms += _characters_and_pairs(match.group())
                 text = run.sub(" ", text)
             yield terms, text
+
+    def _analysed_korean(self, texts: Sequence[str]) -> dict[str, tuple[list[str], str]]:
+        """For each text with Hangul, if Kiwi analyses it, its morphemes and the rest."""
+        if self.hangul != "kiwi" or all(map(str.isascii, texts)):
+            return {}
+        with_hangul = list(filter(has_hangul, texts))
+        return dict(zip(with_hangul, korean.content_words(with_hangul), strict=True))
 
     def _choose(self, language: str) -> str:
         if self.language != AUTO:
@@ -144,9 +151,8 @@ class Analyzer:
         if not stemmed:  # passages of which nothing is known are stemmed as English too
             return [_DEFAULT]
         if len(stemmed) == 1 or not text.strip():  # nothing to tell, and the model need not be loaded
-            return stemmed[:1] or [_DEFAULT]
-        chances = likely(text, known)
-        possible = [self._choose(language) for language, chance in chances.items() if chance >= _POSSIBLE]
+            return stemmed[:1]
+        possible = [self._choose(language) for language, chance in likely(text, known).items() if chance >= _POSSIBLE]
         return list(dict.fromkeys(possible)) or [_DEFAULT]
 
     def _stemmer(self, language: str, stop: bool = False) -> Any:

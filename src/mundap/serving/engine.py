@@ -178,8 +178,14 @@ class Engine:
         if job.mode in ("dense", "hybrid") and not index.manifest.settings.model:
             raise UsageError(f"the index {served.name} has no vectors. Use the mode bm25.")
         keys = {question: _key(served.name, served.version, job, question) for question in questions}
-        found = {question: known for question, key in keys.items() if (known := self._cache.get(key)) is not None}
-        missing = [question for question in keys if question not in found]
+        found: dict[str, bytes] = {}
+        missing: list[str] = []
+        for question, key in keys.items():
+            known = self._cache.get(key)
+            if known is None:
+                missing.append(question)
+            else:
+                found[question] = known
         self.metrics.cache.labels("yes").inc(len(found))
         self.metrics.cache.labels("no").inc(len(missing))
         if missing:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter, Request, Response
 
@@ -50,23 +50,29 @@ async def examples(request: Request, engine: ThisEngine, index: WhichIndex = Non
 def example_questions(index: Index, reader: LanguageReaders | None) -> list[str]:
     """Questions about what the index is about; those with a likely answer come first."""
     sample = index.sample(_SAMPLE, "examples")
-    made = [question for passage in sample for question in questions_of(passage)]
-    made += [question_about(passage) for passage in sample if len(_heading(passage)) <= _LONGEST]
-    made = list(dict.fromkeys(made))
-    if reader is None:
-        return made[:COUNT]
-    answered: list[str] = []
+    made: dict[str, None] = {}
+    for passage in sample:
+        made.update(dict.fromkeys(questions_of(passage)))
+    for passage in sample:
+        if len(_heading(passage)) <= _LONGEST:
+            made[question_about(passage)] = None
+    questions = list(made)
+    answered = _answered(index, reader, questions[:_TRIED]) if reader else []
+    return list(dict.fromkeys([*answered, *questions]))[:COUNT]
+
+
+def _answered(index: Index, reader: LanguageReaders, questions: Sequence[str]) -> list[str]:
+    """The first questions that the reader answers with some confidence."""
+    found: list[str] = []
     until = time.monotonic() + _SECONDS
-    for question in made[:_TRIED]:
-        if time.monotonic() > until:
+    for question in questions:
+        if len(found) == COUNT or time.monotonic() > until:
             break
         hits = search(index, [question], _READ, None, filters=Filters())[0].hits
-        result = answer_from(reader, question, hits, 1, None, _READ)
-        if result.answers and result.answers[0].confidence >= _SURE:
-            answered.append(question)
-        if len(answered) == COUNT:
-            return answered
-    return [*answered, *(one for one in made if one not in answered)][:COUNT]
+        answers = answer_from(reader, question, hits, 1, None, _READ).answers
+        if answers and answers[0].confidence >= _SURE:
+            found.append(question)
+    return found
 
 
 def questions_of(passage: Passage) -> Iterator[str]:

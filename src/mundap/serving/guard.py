@@ -91,6 +91,20 @@ class Guard:
         return None
 
     def _refused(self, scope: Scope, exchange: "_Exchange") -> JSONResponse | None:
+        refused = self._from_elsewhere(scope, exchange)
+        if refused is not None or exchange.open:
+            return refused
+        if self._token and not self._shown(exchange.headers.get(b"authorization", b"")):
+            return exchange.refuse("token", 401, "a token is needed: send the header Authorization: Bearer TOKEN",
+                                   headers={"www-authenticate": "Bearer"})  # fmt: skip
+        if exchange.length > exchange.most:
+            return exchange.refuse("size", 413, exchange.too_large)
+        if wait := self._clients.charge(exchange.client):
+            return exchange.refuse("rate", 429, "too many requests. Slow down.", wait)
+        return None
+
+    def _from_elsewhere(self, scope: Scope, exchange: "_Exchange") -> JSONResponse | None:
+        """Refuse what the page of another site has a browser send here."""
         headers = exchange.headers
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return exchange.refuse("host", 400, "the request names more than one host")
@@ -106,15 +120,6 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() not in (f"http://{host}", f"https://{host}"):
             return exchange.refuse("origin", 403, "requests from the pages of other sites are not answered")
-        if exchange.open:
-            return None
-        if self._token and not self._shown(headers.get(b"authorization", b"")):
-            return exchange.refuse("token", 401, "a token is needed: send the header Authorization: Bearer TOKEN",
-                                   headers={"www-authenticate": "Bearer"})  # fmt: skip
-        if exchange.length > exchange.most:
-            return exchange.refuse("size", 413, exchange.too_large)
-        if wait := self._clients.charge(exchange.client):
-            return exchange.refuse("rate", 429, "too many requests. Slow down.", wait)
         return None
 
     def _charge(self, client: str, more: int) -> None:
