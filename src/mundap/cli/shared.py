@@ -76,7 +76,7 @@ class Registry(click.Choice[str]):
         return (*self._extra, *(get_args(found) or found))
 
 
-class InputFile(click.ParamType[str]):
+class _InputFile(click.ParamType[str]):
     """A file to read. `-` is standard input; that and a pipe are copied first, as files are read more than once."""
 
     name = "file"
@@ -121,7 +121,7 @@ RAY = click.option("--ray", "cluster", is_flag=False, flag_value="local", metava
                    help="Encode over a Ray cluster; without an address, over the cores of this machine.")  # fmt: skip
 
 
-INPUT = InputFile()
+INPUT = _InputFile()
 MODE = Registry("mundap.index.modes", "MODES")
 FUSION = Registry("mundap.index.modes", "FUSIONS")
 PRECISION = Registry("mundap.models.folder", "Precision")
@@ -177,7 +177,7 @@ class ManyValues(click.Command):
         return all(value in kind.choices for value in word.split(","))
 
 
-class BadIndexOption(click.UsageError):
+class _BadIndexOption(click.UsageError):
     """-i and -o were both given and differ."""
 
 
@@ -189,7 +189,7 @@ def changed_index(function: Callable[..., Any]) -> Callable[..., Any]:
 def one_index(index_path: str | None, out: str | None) -> str | None:
     """The index given by -i or -o."""
     if index_path and out and index_path != out:
-        raise BadIndexOption("-i and -o name two indexes: give one")
+        raise _BadIndexOption("-i and -o name two indexes: give one")
     return index_path or out
 
 

@@ -317,7 +317,7 @@ class LexicalWriter:
         existing = folder.exists() or base is not None
         try:
             if folder.exists():
-                remove_unlisted(folder)
+                _remove_unlisted(folder)
             else:
                 folder.mkdir(parents=True)
             if base is not None:
@@ -403,7 +403,7 @@ class LexicalWriter:
         self.close()
         if self._terms is not None:
             self._terms.join()
-        remove_unlisted(self.folder)
+        _remove_unlisted(self.folder)
         files = [self.folder / name for name in listed(self.folder)]
         if hasattr(os, "fchmod"):
             for path in files:
@@ -459,7 +459,7 @@ def count(folder: Path) -> int:
     return total
 
 
-def remove_unlisted(folder: Path) -> None:
+def _remove_unlisted(folder: Path) -> None:
     """Remove what tantivy does not list: a writer that died left it, and a new one would stumble over it."""
     known = set(listed(folder))
     for path in folder.iterdir():
