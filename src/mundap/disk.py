@@ -38,7 +38,9 @@ def sync_folder(folder: Path) -> None:
 
 def sync_file(path: Path) -> None:
     """Flush a file that some library wrote to the disk."""
-    mode = "r+b" if os.name == "nt" else "rb"  # Windows flushes only what may be written to
+    mode = "rb"
+    if os.name == "nt":  # Windows flushes only what may be written to
+        mode = "r+b"
     with path.open(mode) as file:
         os.fsync(file.fileno())
 

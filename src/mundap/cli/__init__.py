@@ -147,7 +147,10 @@ def run(arguments: Any = None) -> None:
     gettext.textdomain("mundap")
     click.Context.formatter_class = _HelpByColumns
     _translate(main)
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        words = sys.argv[1:]
+    else:
+        words = list(arguments)
     # Bytes that are not UTF-8 arrive as lone surrogates, which nothing can store or print.
     words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for word in words]
     try:
@@ -175,12 +178,16 @@ def translated(said: "MundapError | str") -> str:
         return str(said)
     message = _(said.message)
     facts = {name: translated(fact) if isinstance(fact, Message) else fact for name, fact in said.facts.items()}
-    return message.format(**facts) if facts else message
+    if facts:
+        return message.format(**facts)
+    return message
 
 
 def _reason(text: str) -> str:
     """Plain text, such as comes from another process: a detail in brackets at its end stays as it is."""
-    known = _(text) if text else ""
+    known = ""
+    if text:
+        known = _(text)
     if known != text:
         return known
     head, bracket, detail = text.partition(" (")

@@ -117,7 +117,9 @@ def make(
     if failure:
         raise failure
     _tell_made(report, out, mode, as_json)
-    return 3 if report.skipped else 0
+    if report.skipped:
+        return 3
+    return 0
 
 
 def _one_match(paths: Sequence[str], form: str | None, match: str) -> str:
@@ -305,7 +307,9 @@ def convert(
 
     form_out = form_out or examples.format_for(out)
     apart(out, path, questions)
-    texts = _texts(questions, index_path) if questions else None
+    texts = None
+    if questions:
+        texts = _texts(questions, index_path)
     kept, skipped, silent = 0, [], 0
     with examples.writing(out, form_out) as write:
         for found in shared.counted(examples.read_examples(path, form, texts), "converting", "examples"):
@@ -320,7 +324,9 @@ def convert(
     _tell_converted(out, form_out, kept, silent, skipped, as_json)
     if not skipped:
         return 0
-    return 1 if strict else 3
+    if strict:
+        return 1
+    return 3
 
 
 def _tell_converted(
@@ -357,12 +363,16 @@ def _texts(questions: str, index_path: str | None) -> "Texts":
     from mundap.index.index import Index
 
     index = Index(index_path)
-    form = None if detect(questions).is_json else "queries"
+    form = None
+    if not detect(questions).is_json:
+        form = "queries"
     asked, _ = queries.read_all(questions, form, unanswerable=True)
 
     def passage(name: str) -> Context | None:
         found = index.passage(name)
-        return Context.of(found) if found else None
+        if found:
+            return Context.of(found)
+        return None
 
     return Texts({question.id: question for question in asked}, passage)
 
@@ -408,5 +418,7 @@ def wikipedia(
         click.echo(f"left out: {left}; skipped {report.skipped_count:,}")
         click.echo(f"{report.rate:,.0f} pages/s, {report.seconds:.1f} s")
     if report.skipped_count:
-        return 1 if strict else 3
+        if strict:
+            return 1
+        return 3
     return 0

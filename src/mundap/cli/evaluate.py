@@ -81,7 +81,9 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
         shared.print_json(found.as_dict())
     else:
         _tell(found)
-    return 3 if found.skipped else 0
+    if found.skipped:
+        return 3
+    return 0
 
 
 def _measure(index_path: str | None, match: Any, **options: Any) -> "RetrievalFigures":
@@ -144,7 +146,9 @@ def _row(name: str, cells: Sequence[str], width: int, note: str = "") -> None:
 
 
 def _difference(one: "Difference", scale: float, places: int) -> str:
-    star = "*" if one.p < 0.05 else " "
+    star = " "
+    if one.p < 0.05:
+        star = "*"
     return f"{scale * one.mean:+.{places}f}{star}"
 
 
@@ -212,7 +216,9 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
     else:
         shared.tell_skipped(found.skipped, len(found.skipped))
         _tell_answers(found.as_dict())
-    return 3 if found.skipped else 0
+    if found.skipped:
+        return 3
+    return 0
 
 
 def _tell_answers(facts: dict[str, Any]) -> None:
@@ -221,7 +227,10 @@ def _tell_answers(facts: dict[str, Any]) -> None:
     for note in facts["notes"]:
         shared.note(shared.clean(note))
     rules = facts["questions_by_match"]
-    match = ", ".join(f"{rule} {count:,}" for rule, count in rules.items()) if len(rules) > 1 else facts["match"]
+    if len(rules) > 1:
+        match = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
+    else:
+        match = facts["match"]
     click.echo(f"{shared.count(facts['questions'], 'question')}, match: {match}")
     exact, overlap = labels(rules or ["string"])
     click.echo(f"{exact} {facts['exact_match']:.2f}, {overlap} {facts['f1']:.2f}")
@@ -282,7 +291,9 @@ def compare(
     else:
         _tell(measured)
         _tell_changed(found, show)
-    return 3 if measured.skipped else 0
+    if measured.skipped:
+        return 3
+    return 0
 
 
 def _tell_changed(found: dict[str, Any], show: int) -> None:
@@ -296,13 +307,19 @@ def _tell_changed(found: dict[str, Any], show: int) -> None:
         share = found["word_overlap"][name]
         if not cases:
             continue
-        words = f"; the passages found have {100 * share:.0f} % of the questions' words" if share is not None else ""
+        words = ""
+        if share is not None:
+            words = f"; the passages found have {100 * share:.0f} % of the questions' words"
         click.echo(click.style(f"\nOnly {name}: {shared.count(len(cases), 'question')}{words}", bold=True))
         for case in cases[:show]:
-            answers = f"  [{'; '.join(case['answers'][:3])}]" if case["answers"] else ""
+            answers = ""
+            if case["answers"]:
+                answers = f"  [{'; '.join(case['answers'][:3])}]"
             click.echo(shared.clean(f"  ? {case['question'] or case['id']}{answers}"))
             _tell_passage(f"{case['rank']}.", case["passage"])
-            place = f", which has it at rank {case['other_rank']}" if case["other_rank"] else ""
+            place = ""
+            if case["other_rank"]:
+                place = f", which has it at rank {case['other_rank']}"
             _tell_passage(f"instead of (the first of {case['missed_by']}{place})", case["instead"])
 
 
@@ -310,6 +327,8 @@ def _tell_passage(label: str, passage: dict[str, Any] | None) -> None:
     if passage is None:
         return
     share = passage["word_overlap"]
-    words = f" ({100 * share:.0f} % of the words)" if share is not None else ""
+    words = ""
+    if share is not None:
+        words = f" ({100 * share:.0f} % of the words)"
     text = " ".join((passage["text"] or passage["id"]).split())
     click.echo(shared.clean(f"    {label} {passage['title']}{words}: {text[:160]}{'…' if len(text) > 160 else ''}"))

@@ -119,7 +119,9 @@ def index(
         if cluster is not None:
             report = build.build_on_cluster(paths, out, Options(**options), cluster, fresh, watch, force)
         else:
-            ready = Path(vectors) if vectors is not None else None
+            ready = None
+            if vectors is not None:
+                ready = Path(vectors)
             report = build.build(paths, out, Options(**options), fresh, watch, force, ready)
     _tell(report, where, strict, as_json)
 

@@ -110,7 +110,8 @@ def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Pa
         raise UsageError(f"{source} has no vocabulary: give the folder of the BERT it was trained from with --base")
     if is_reader(source):
         loaded = open_reader(source, base=base)
-        layout = layout if layout == "dpr" else "mundap"
+        if layout != "dpr":
+            layout = "mundap"
         write_reader(loaded, out, layout)
         parts = ["reader"]
     else:

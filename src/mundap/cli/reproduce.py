@@ -67,7 +67,9 @@ def reproduce(
 
     size = scale_named(scale)
     files = _files(data, index_path, train_path, test_path, Path(out))
-    reader_path = Path(reader) if reader else None
+    reader_path = None
+    if reader:
+        reader_path = Path(reader)
     found = []
     for one in names:
         kept = keep_models or one != names[-1]  # a later table may have the same arms
@@ -117,7 +119,9 @@ def _list(as_json: bool) -> None:
         return
     width = max(map(len, EXPERIMENTS))
     for name, one in EXPERIMENTS.items():
-        needs = f" ({one.data})" if one.data else ""
+        needs = ""
+        if one.data:
+            needs = f" ({one.data})"
         click.echo(f"{name:{width}}  ~{one.minutes:2} min  ~{one.gigabytes:.1f} GB  {one.summary}{needs}")
     click.echo()
     for name, size in SCALES.items():
@@ -129,7 +133,9 @@ def _tell(found: dict[str, Any]) -> None:
     for arm, row in found["arms"].items():
         cells = []
         for figure, value in row.items():
-            paper = f" [{value['paper']:.3g}]" if "paper" in value else ""
+            paper = ""
+            if "paper" in value:
+                paper = f" [{value['paper']:.3g}]"
             if "mean" in value:
                 cells.append(f"{figure.replace('_', ' ')} {value['mean']:.3g}{paper}")
         click.echo(f"  {arm}: {', '.join(cells)}")

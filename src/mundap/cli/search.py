@@ -145,13 +145,17 @@ def _many(
     bad = False
     while batch := list(itertools.islice(lines, 256)):
         good = [line for line in batch if 0 < len(line) <= MAX_QUESTION]
-        results = search_index(index, good, k, mode, reader, **options) if good else []
+        results = []
+        if good:
+            results = search_index(index, good, k, mode, reader, **options)
         found = dict(zip(good, results, strict=True))
         for line in batch:
             result = found.get(line, SearchResult(line[:100], mode, ()))
             _show_line(index, line, result, as_json)
         bad = bad or max(map(len, batch)) > MAX_QUESTION
-    return 3 if bad else 0
+    if bad:
+        return 3
+    return 0
 
 
 def _decoded(line: bytes) -> str:
@@ -218,7 +222,9 @@ def _side_by_side(question: str, found: "Mapping[Mode, tuple[Hit, ...]]") -> Non
     for rank in range(max(map(len, found.values()), default=0)):
         cells = []
         for hits in found.values():
-            hit = hits[rank] if rank < len(hits) else None
+            hit = None
+            if rank < len(hits):
+                hit = hits[rank]
             cells.append(f"{escape(shared.clean(hit.passage.title))} [dim]{hit.score:.2f}[/dim]" if hit else "")
         table.add_row(str(rank + 1), *cells)
     Console(width=None if sys.stdout.isatty() else 110).print(table)

@@ -95,10 +95,15 @@ def _name_of(where: str) -> str:
     if is_address(where):
         return Address.parse(where).collection
     place = Path(where).resolve()
-    return place.parent.name if place.name == locate.NAME else place.name
+    if place.name == locate.NAME:
+        return place.parent.name
+    return place.name
 
 
 def token(file: str | None) -> str | None:
     """The token clients must show: from a file or the environment, never on the command line, which others see."""
-    given = Path(file).read_text("utf-8") if file else os.environ.get("MUNDAP_TOKEN", "")
+    if file:
+        given = Path(file).read_text("utf-8")
+    else:
+        given = os.environ.get("MUNDAP_TOKEN", "")
     return given.strip() or None

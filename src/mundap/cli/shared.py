@@ -197,7 +197,9 @@ def place(given: str | None, find: "Callable[[str | None], Path]") -> "str | Pat
     """Where the index is: the address of an engine, or the folder that is meant."""
     from mundap.engines import is_address
 
-    return given if given is not None and is_address(given) else find(given)
+    if given is not None and is_address(given):
+        return given
+    return find(given)
 
 
 def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -333,7 +335,9 @@ def wrapped(text: str, indent: int = 0) -> list[str]:
     from rich.text import Text
 
     width = min(100, shutil.get_terminal_size((100, 24)).columns) - indent
-    system: Any = "standard" if coloured() else None
+    system: Any = None
+    if coloured():
+        system = "standard"
     console = Console(width=max(width, 20), color_system=system, force_terminal=coloured())
     with console.capture() as captured:
         console.print(Text.from_ansi(text))
@@ -403,7 +407,9 @@ def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[..
 
         def show(done: int, shown: int, total: int | None, also: str = "") -> None:
             elapsed = bar.tasks[0].elapsed or 0
-            rate = f"{done / elapsed:,.0f}" if elapsed > 0.5 else "-"
+            rate = "-"
+            if elapsed > 0.5:
+                rate = f"{done / elapsed:,.0f}"
             bar.update(task, completed=shown, total=total, done=done, rate=rate, also=also)
 
         yield show

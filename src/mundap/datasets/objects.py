@@ -52,7 +52,9 @@ def _from_value(value: Any, positions: Iterator[int], where: str) -> Iterator[Qu
 def _from_article(article: Mapping[str, Any], positions: Iterator[int], where: str) -> Iterator[Question | Skipped]:
     title = str(article.get("title", "")).replace("_", " ")
     for paragraph in article["paragraphs"]:
-        rows = paragraph.get("qas") if isinstance(paragraph, dict) else None
+        rows = None
+        if isinstance(paragraph, dict):
+            rows = paragraph.get("qas")
         if not isinstance(rows, list):
             yield Skipped(where, "a paragraph without questions (`qas`)")
             continue
@@ -171,7 +173,9 @@ def as_context(value: Any) -> Context | None:
 
 def _text(value: Any) -> str:
     """A text that can be stored; what is none counts as empty."""
-    return _clean(value) if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return _clean(value)
+    return ""
 
 
 def _clean(text: str) -> str:
@@ -189,4 +193,6 @@ def _score(value: Any) -> float:
         score = float(value)
     except (TypeError, ValueError, OverflowError):
         return 0.0
-    return score if math.isfinite(score) else 0.0
+    if math.isfinite(score):
+        return score
+    return 0.0

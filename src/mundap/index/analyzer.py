@@ -116,7 +116,9 @@ class Analyzer:
     def _pieces(self, texts: Sequence[str]) -> Iterator[tuple[list[str], str]]:
         """For each text the terms of scripts that tantivy cannot cut into words, and the rest, for tantivy."""
         texts = [_normal(text) for text in texts]
-        run = _UNSPACED_RUN if self.hangul == "kiwi" else _PIECED_RUN
+        run = _PIECED_RUN
+        if self.hangul == "kiwi":
+            run = _UNSPACED_RUN
         analysed = self._analysed_korean(texts)
         for text in texts:
             terms: list[str] = []
@@ -140,7 +142,9 @@ class Analyzer:
         if self.language != AUTO:
             return self.language
         language = COUNTS_AS.get(language, language)
-        return language if language in LANGUAGES else _DEFAULT
+        if language in LANGUAGES:
+            return language
+        return _DEFAULT
 
     def _languages(self, text: str) -> list[str]:
         """The languages a text may be in, likeliest first, out of those the index holds."""
@@ -164,7 +168,9 @@ class Analyzer:
 
 def best_hangul() -> str:
     """What is installed to analyse Korean with."""
-    return "kiwi" if korean.installed() else "bigrams"
+    if korean.installed():
+        return "kiwi"
+    return "bigrams"
 
 
 def check_language(language: str) -> None:
@@ -200,7 +206,9 @@ def _shared_characters(run: "regex.Match[str]", wanted: set[str]) -> list[Match]
     places = [match.span() for match in _CHARACTER.finditer(run.group())]
     found: list[Match] = []
     for number, (start, end) in enumerate(places):
-        after = places[number + 1][1] if number + 1 < len(places) else end
+        after = end
+        if number + 1 < len(places):
+            after = places[number + 1][1]
         pieces = {_normal(run.group()[start:end]): end, _normal(run.group()[start:after]): after}
         for piece in wanted.intersection(pieces):
             left, right, terms = run.start() + start, run.start() + pieces[piece], frozenset([piece])

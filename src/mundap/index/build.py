@@ -221,7 +221,9 @@ def _existing_settings(out: Path, fresh: bool) -> Settings | None:
         if not fresh:
             raise
         return None
-    return found.settings if found else None
+    if found:
+        return found.settings
+    return None
 
 
 def _given_settings(options: Options) -> dict[str, Any]:
@@ -256,7 +258,9 @@ def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: str | Pat
 
 
 def _shown(value: Any) -> Any:
-    return value if isinstance(value, float) else value or "none"
+    if isinstance(value, float):
+        return value
+    return value or "none"
 
 
 def model_settings(name: str) -> dict[str, Any]:
@@ -266,7 +270,9 @@ def model_settings(name: str) -> dict[str, Any]:
     folder = models.find(name)
     config = models.EncoderConfig.load(folder)
     models.weights(folder)
-    place = name if name in models.installed() else str(folder.resolve())
+    place = name
+    if name not in models.installed():
+        place = str(folder.resolve())
     return {"model": place, "fingerprint": config.fingerprint, "dimension": config.dimension}
 
 
@@ -334,7 +340,9 @@ def _refuse_loss(writer: Writer) -> None:
     """A fresh build that has far less than the index it replaces is rather a mistake than a wish."""
     writer.checkpoint()
     try:
-        old = Corpus(writer.root, writer.committed).documents if writer.committed else 0
+        old = 0
+        if writer.committed:
+            old = Corpus(writer.root, writer.committed).documents
     except IndexDamaged:
         return
     new = writer.corpus.documents

@@ -110,7 +110,9 @@ def _listed(segment: Segment, document: int) -> Listed:
 
 def _most_common(languages: np.ndarray) -> str:
     values, counts = np.unique(languages, return_counts=True)
-    return bytes(values[counts.argmax()]).decode() if len(values) else ""
+    if len(values):
+        return bytes(values[counts.argmax()]).decode()
+    return ""
 
 
 def facts(corpus: Corpus) -> dict[str, dict[str, int]]:

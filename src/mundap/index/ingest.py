@@ -308,7 +308,9 @@ class Ingest:
 
     def _tick(self) -> None:
         self.progress.bytes = self._finished_bytes + (self._readers.position if self._file else 0)
-        self.progress.doing = self._file.source if self._file else ""
+        self.progress.doing = ""
+        if self._file:
+            self.progress.doing = self._file.source
         self._watch(self.progress)
 
 

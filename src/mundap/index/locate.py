@@ -24,7 +24,9 @@ def to_read(given: str | Path | None) -> Path:
             raise UsageError("{address}: this command works on an index in a folder, not on an engine", address=given)
         folder = Path(given)
         # A project's folder stands for the index in it.
-        return folder / NAME if not _is_index(folder) and _is_index(folder / NAME) else folder
+        if not _is_index(folder) and _is_index(folder / NAME):
+            return folder / NAME
+        return folder
     if found := _nearest():
         return found
     raise IndexMissing(
@@ -36,7 +38,9 @@ def to_read(given: str | Path | None) -> Path:
 
 def to_write(given: str | Path | None) -> Path:
     """The index a command makes or changes."""
-    return to_read(given) if given is not None else _nearest() or Path.cwd() / NAME
+    if given is not None:
+        return to_read(given)
+    return _nearest() or Path.cwd() / NAME
 
 
 def _nearest() -> Path | None:

@@ -277,7 +277,9 @@ def _restored(kind: type[T], value: Any, where: str, unknown: list[str]) -> T:
 def _value(kind: Any, value: Any, where: str, unknown: list[str]) -> Any:
     inside = get_args(kind)
     if isinstance(kind, UnionType):  # something, or None
-        return None if value is None else _value(inside[0], value, where, unknown)
+        if value is None:
+            return None
+        return _value(inside[0], value, where, unknown)
     if get_origin(kind) is tuple:
         if not isinstance(value, list):
             raise _Misfit(f"{where} is not a list")

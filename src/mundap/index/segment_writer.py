@@ -35,7 +35,9 @@ class SegmentWriter:
         self.first = first
         self.dimension = dimension
         self._blob = (self.folder / "strings.bin").open("wb")
-        self._vectors: IO[bytes] | None = (self.folder / "vectors.bin").open("wb") if dimension else None
+        self._vectors: IO[bytes] | None = None
+        if dimension:
+            self._vectors = (self.folder / "vectors.bin").open("wb")
         self._offsets: list[int] = [0]
         self._documents: list[tuple[int, int, bool]] = []
         self._passages: list[tuple[int, int, int, int, int]] = []
@@ -77,7 +79,9 @@ class SegmentWriter:
     ) -> list[tuple[str, str]]:
         """Add a document under the hash of its id, and its passages; returns (title, text) of each."""
         row = len(self._documents)
-        facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True) if document.metadata else "{}"
+        facts = "{}"
+        if document.metadata:
+            facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True)
         whole = document.text.encode()
         self._strings([document.id.encode(), document.title.encode(), facts.encode(), whole])
         self._documents.append((len(self._passages), len(self._sources) - 1, document.whole))

@@ -49,7 +49,9 @@ def codes_for(dimension: int) -> str:
     the hits with 4 candidates a hit in .73 ms; one bit a dimension (RaBitQ) needs 16 candidates for .963 and 1.9 ms,
     two bits find .963 with 4 in 1.5 ms, four bits took the longest.
     """
-    return f"PQ{dimension // 2}x4fs" if dimension % 2 == 0 else "RaBitQfs"
+    if dimension % 2 == 0:
+        return f"PQ{dimension // 2}x4fs"
+    return "RaBitQfs"
 
 
 class Effort(NamedTuple):

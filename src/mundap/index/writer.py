@@ -150,7 +150,9 @@ class Writer:
 
     def _new_lexical(self) -> LexicalEntry:
         """A place for a lexical index that no other has, dead ones included."""
-        number = int(self.committed.lexical.folder.removeprefix("lexical-")) + 1 if self.committed else 0
+        number = 0
+        if self.committed:
+            number = int(self.committed.lexical.folder.removeprefix("lexical-")) + 1
         while (self.root / f"lexical-{number:06d}").exists():
             number += 1
         return LexicalEntry(f"lexical-{number:06d}")
@@ -412,7 +414,9 @@ class Writer:
         settings = self.manifest.settings
         if not settings.recall or entry.kind != "ivf":
             return replace(entry, probes=0, candidates=0, recall=0)
-        encoder = self.encoder if isinstance(self.encoder, Encoder) else open_encoder(settings)
+        encoder = self.encoder
+        if not isinstance(encoder, Encoder):
+            encoder = open_encoder(settings)
         assert encoder is not None
         search = dense.Dense(self.root, self.corpus, entry)
         questions = tuning.sample_questions(self.corpus, encoder)
@@ -424,7 +428,9 @@ class Writer:
     @property
     def _next_generation(self) -> int:
         """In the names of new files, so that none is ever written over one that readers use."""
-        return self.committed.generation + 1 if self.committed else 1
+        if self.committed:
+            return self.committed.generation + 1
+        return 1
 
     def _entry(self, path: Path) -> FileEntry:
         return FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum(path))

@@ -83,7 +83,9 @@ class Engine:
         self.metrics = metrics or Metrics()
         self.metrics.watch(self)
         self.indexes = Indexes(settings)
-        self.reader = None if settings.reader == "" else LanguageReaders.from_pretrained(settings.reader)
+        self.reader = None
+        if settings.reader != "":
+            self.reader = LanguageReaders.from_pretrained(settings.reader)
         waiting = settings.limits.waiting
         self.searching: Lane[str, bytes] = Lane("search", self._search, cores(), 32, waiting)
         self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting, lambda key: cost(key[1].k))
@@ -131,11 +133,16 @@ class Engine:
             raise UsageError("give either `question` or `questions`")
         if body.rerank and self.reader is None:
             raise UsageError("this server was started without a reader: it cannot rerank")
-        questions = [body.question] if body.question is not None else body.questions or []
+        if body.question is not None:
+            questions = [body.question]
+        else:
+            questions = body.questions or []
         self._check(questions, body.k)
         job = _Job(body.k, body.mode, body.filters.filters(), body.rerank)
         found = await self._done(self.reading if body.rerank else self.searching, served, job, questions, client)
-        return found[0] if body.question is not None else b"[" + b",".join(found) + b"]"
+        if body.question is not None:
+            return found[0]
+        return b"[" + b",".join(found) + b"]"
 
     async def look(self, served: Served, what: tuple[object, ...], work: Callable[[], bytes], client: str) -> bytes:
         """What comes of looking at every document: one such work at a time, and its result is kept.
@@ -245,7 +252,10 @@ def _looked(_: Any, work: Sequence[Callable[[], bytes]]) -> list[bytes]:
 def _embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:
     """Vector and number of tokens of each text, as a question or as a passage. The encoder uses all cores by itself."""
     encoder, side = key
-    rows = encoder.encode_questions(texts) if side == "query" else encoder.encode_passages([("", one) for one in texts])
+    if side == "query":
+        rows = encoder.encode_questions(texts)
+    else:
+        rows = encoder.encode_passages([("", one) for one in texts])
     return list(zip(rows, encoder.count_tokens(texts), strict=True))
 
 

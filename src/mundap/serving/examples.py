@@ -57,7 +57,9 @@ def example_questions(index: Index, reader: LanguageReaders | None) -> list[str]
         if len(_heading(passage)) <= _LONGEST:
             made[question_about(passage)] = None
     questions = list(made)
-    answered = _answered(index, reader, questions[:_TRIED]) if reader else []
+    answered = []
+    if reader:
+        answered = _answered(index, reader, questions[:_TRIED])
     return list(dict.fromkeys([*answered, *questions]))[:COUNT]
 
 
@@ -88,7 +90,9 @@ def questions_of(passage: Passage) -> Iterator[str]:
             yield f"{name}?"
         elif _ends_in_hangul(name):
             if text.startswith(name):
-                asked = "누구인가요?" if _PERSON.search(passage.text) else "무엇인가요?"
+                asked = "무엇인가요?"
+                if _PERSON.search(passage.text):
+                    asked = "누구인가요?"
                 yield f"{name}{_topic(name)} {asked}"
         elif said := re.match(re.escape(name) + r"(?: \([^)]*\))? (is|was|are|were) ", text):
             yield f"{'Who' if _PERSON.search(passage.text) else 'What'} {said.group(1)} {name}?"
@@ -97,7 +101,9 @@ def questions_of(passage: Passage) -> Iterator[str]:
 def question_about(passage: Passage) -> str:
     """What can be asked about any passage that has a title."""
     name = _heading(passage)
-    return f"{name}에 대해 무엇이라고 하나요?" if _ends_in_hangul(name) else f"What is said about {name}?"
+    if _ends_in_hangul(name):
+        return f"{name}에 대해 무엇이라고 하나요?"
+    return f"What is said about {name}?"
 
 
 def _heading(passage: Passage) -> str:
@@ -111,4 +117,6 @@ def _ends_in_hangul(name: str) -> bool:
 
 def _topic(name: str) -> str:
     """The particle of a topic: 은 after a consonant, 는 after a vowel."""
-    return "은" if (ord(name[-1]) - ord("가")) % 28 else "는"
+    if (ord(name[-1]) - ord("가")) % 28:
+        return "은"
+    return "는"
