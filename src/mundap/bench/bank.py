@@ -36,7 +36,7 @@ def from_texts(paths: Sequence[str | Path] = ()) -> Bank:
     """
     if not paths:
         if not EXAMPLES.is_dir():
-            raise UsageError("the examples are in a clone of the repository only: name files of your own with --texts")
+            raise UsageError("the examples are in a clone of the repository only: name texts of your own")
         paths = [EXAMPLES / "encyclopedia" / "en", EXAMPLES / "documentation"]
     encoder = Encoder.from_pretrained()
     settings = Settings(sentences=True)

@@ -58,7 +58,7 @@ def add(paths: Sequence[str | Path], where: str | None, options: Options, watch:
         return folder.add(paths, locate.to_read(where), options, watch)
     engine = connect(where, existing=True)
     if engine.settings() is None:
-        raise IndexMissing("no index in {path}. Make one with: mundap index PATHS… -o {path}", path=where)
+        raise IndexMissing("no index in {path}. Make one with `mundap index PATHS… -o {path}`.", path=where)
     with find_files(paths, _BASE, options) as files:
         return _ingest("add", engine, files, options, False, watch)
 

@@ -113,7 +113,7 @@ class Work:
             with find_files(self.paths, self.out, self.options, self.out) as files:
                 model = files.default_model()
         if model == "none":
-            raise UsageError("--model none makes no vectors")
+            raise UsageError("without a model there are no vectors")
         return Settings(**given, **model_settings(model))
 
     def files(self) -> list[SourceFile]:
@@ -147,7 +147,7 @@ def encode_shard(work: Work, shard: int, tell: Told = lambda _: None, encoder: E
         encoder: If it is loaded already.
     """
     if not 1 <= shard <= work.of:
-        raise UsageError(f"--shard {shard}/{work.of}: the first is 1, the last {work.of}")
+        raise UsageError(f"shard {shard} of {work.of}: the first is 1, the last {work.of}")
     settings = work.settings()
     files = work.files()
     job = work.job(settings, files)

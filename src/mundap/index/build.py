@@ -248,8 +248,8 @@ def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: str | Pat
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
-                "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another -o, "
-                "or rebuild with --fresh.",
+                "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another "
+                "folder, or build again with `mundap index --fresh`.",
                 path=out,
                 option=name,
                 old=_shown(getattr(existing, name)),
@@ -349,7 +349,7 @@ def _refuse_loss(writer: Writer) -> None:
     if new < old * _FAR_LESS:
         raise MundapError(
             "the new index would have {new:,} documents in place of {old:,}. It was not committed: {path} is as it "
-            "was. If that is what you want, run the same command with --force.",
+            "was. If that is what you want, force it: `mundap index --fresh --force`.",
             new=new,
             old=old,
             path=writer.root,

@@ -108,7 +108,7 @@ def _nothing_in(paths: Sequence[str | Path], found: Sequence[SourceFile | Skippe
     reasons = [f"{one.source}: {one.reason}" for one in found[:3] if isinstance(one, Skipped)]
     return MundapError(
         "nothing to index: no files in {paths}. {reasons}Nothing was changed. To drop what was indexed from there, "
-        "use: mundap delete --source",
+        "use `mundap delete --source`.",
         paths=", ".join(map(str, paths)),
         reasons=f"{'; '.join(reasons)}. " if reasons else "",
     )

@@ -31,7 +31,7 @@ def to_read(given: str | Path | None) -> Path:
         return found
     raise IndexMissing(
         "no index here: neither {here} nor any folder above has .mundap/. "
-        "Make one with `mundap index PATHS…`, or name one with -i.",
+        "Make one with `mundap index PATHS…`, or name the folder of one.",
         here=Path.cwd(),
     )
 
@@ -69,7 +69,7 @@ def _refuse_foreign(folder: Path) -> None:
             if owner != os.geteuid():
                 raise UsageError(
                     "{path} belongs to another user: an index that is found in a folder above is used only if it is "
-                    "yours. If you trust it, name it: -i {folder} (or -o).",
+                    "yours. If you trust it, name its folder: {folder}",
                     path=path,
                     folder=folder,
                 )

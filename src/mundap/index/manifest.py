@@ -179,7 +179,7 @@ class Manifest:
         if name == COMMITTED and (folder / IN_PROGRESS).exists():
             message = "the index in {path} is not finished. Wait for its build, or run it again to go on."
             raise IndexMissing(message, path=folder)
-        raise IndexMissing("no index in {path}. Make one with: mundap index PATHS… -o {path}", path=folder)
+        raise IndexMissing("no index in {path}. Make one with `mundap index PATHS… -o {path}`.", path=folder)
 
     @classmethod
     def find(cls, folder: Path, name: str = COMMITTED, to_change: bool = False) -> Self | None:
