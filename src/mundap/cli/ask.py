@@ -30,8 +30,9 @@ _AROUND = 2000  # and of what stands before and after it
 @click.option(
     "-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="The most answers to give."
 )
-@click.option("--threshold", type=shared.Number(0, 1), help="The lowest confidence of an answer that is "
-              "given. [default: the reader's]")  # fmt: skip
+@click.option(
+    "--threshold", type=shared.Number(0, 1), help="Give no answer below this confidence. [default: the reader's]"
+)
 @click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
 @shared.FUSING
 @shared.BM25

@@ -35,20 +35,27 @@ def bench() -> None:
 
 @bench.command()
 @click.option("--passages", multiple=True, required=True, metavar="N", help="How many: 100k, 1M, 21M (repeatable).")
-@click.option("-o", "--out", required=True, metavar="DIR", help="Where vectors and results go; give it again to go on.")
-@click.option("--texts", multiple=True, type=click.Path(exists=True), metavar="PATH", help="Real text to learn from how"
-              " vectors are spread (repeatable). [default: the examples of the repository]")  # fmt: skip
+@click.option(
+    "-o", "--out", required=True, metavar="DIR", help="The folder for vectors and results; the same one resumes a run."
+)
+@click.option(
+    "--texts",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="PATH",
+    help="Real text whose vectors serve as the model (repeatable). [default: the examples of the repository]",
+)
 @shared.READ
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Other seeds make other vectors.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed of the vectors.")
 @shared.JSON
 def scale(
     passages: tuple[str, ...], out: str, texts: tuple[str, ...], index_path: str | None, seed: int, as_json: bool
 ) -> None:
-    """Build and search an index of vectors of any size, without having so much text.
+    """Build and search a vector index of any size, without that much text.
 
-    Vectors are made after those of real text: topics as uneven, neighbours as near. They are built and searched with
-    the code that every index uses. What is there from a run before is not made again. For several sizes DIR/scale.html
-    shows the growth.
+    Vectors are drawn to resemble those of real text: topics as uneven, neighbours as near. The code that
+    builds and searches them is that of every index. Results of an earlier run are kept. With several sizes,
+    DIR/scale.html plots the growth.
 
     \b
     Examples:

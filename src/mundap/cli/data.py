@@ -394,8 +394,7 @@ def wikipedia(
 
     Reads *-pages-articles*.xml, plain or compressed (bz2, xz, gz, zst), in one file or many parts; folders are
     searched. Multistream files use all cores for decompression too. Tables, lists, infoboxes, references, redirects
-    and disambiguation pages are left out. A run that was killed goes on where it was when the same command is run
-    again.
+    and disambiguation pages are left out. Run the same command again to resume a run that was killed.
 
     \b
     Examples:

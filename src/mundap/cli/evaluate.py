@@ -42,10 +42,18 @@ def evaluate() -> None:
 @click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
               metavar="MODE…", help="bm25, dense, hybrid, or several. [default: hybrid]")  # fmt: skip
 @_CUTS
-@click.option("--candidates", metavar="RUN", help="Do not search: put the passages of this run in order, as the "
-              "papers' rerank columns do.")  # fmt: skip
-@click.option("--run", "runs", multiple=True, metavar="FILE", help="Do not search: judge this run, TREC's or "
-              "DPR's json (repeatable).")  # fmt: skip
+@click.option(
+    "--candidates",
+    metavar="RUN",
+    help="Do not search: rerank the passages of this run, as in the papers' rerank columns.",
+)
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="FILE",
+    help="Do not search: evaluate this run, TREC's or DPR's json (repeatable).",
+)
 @shared.MATCH
 @click.option(
     "--gold/--no-gold", default=True, show_default=True, help="Also measure by gold passage, where it is known."
@@ -64,7 +72,7 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
     """Measure retrieval: top-k accuracy by answers, or nDCG, MRR, recall and MAP by judgements.
 
     A question counts as answered if one of the top k passages contains an answer. Accuracy is in percent, the
-    other metrics from 0 to 1. What was skipped, missing or unknown is said and counts as wrong.
+    other metrics from 0 to 1. What was skipped, missing or unknown is reported and counts as wrong.
 
     \b
     Examples:
@@ -179,7 +187,11 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
 @shared.FUSING
 @shared.BM25
 @shared.MATCH
-@click.option("--removed", is_flag=True, help="Ask again without the documents that have the answer: does it notice?")
+@click.option(
+    "--removed",
+    is_flag=True,
+    help="Ask again without the documents that hold the answer, and count how often there is an answer all the same.",
+)
 @shared.RIGHT
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
@@ -258,7 +270,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 @_QRELS
 @_LEVEL
 @_CUTS
-@click.option("--at", type=click.IntRange(1), help="Within which rank a question counts as answered. [default: 20]")
+@click.option("--at", type=click.IntRange(1), help="The rank within which a question counts as answered. [default: 20]")
 @shared.MATCH
 @click.option("--show", default=5, show_default=True, help="How many questions of each kind to print.")
 @_REPORT
@@ -266,7 +278,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 def compare(
     first: str, second: str, at: int | None, show: int, report: str | None, as_json: bool, **options: Any
 ) -> int:
-    """Compare two runs: how sure the difference is, and which questions changed sides.
+    """Compare two runs: how significant the difference is, and which questions changed sides.
 
     Runs are DPR result files, which have questions and answers in them, or TREC runs, for which --qrels, or
     --questions and the index, say what is right. For each question that only one of them answers, the passage that

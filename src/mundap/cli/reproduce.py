@@ -24,7 +24,7 @@ from mundap.cli import shared
 @click.option("--scale", default="small", show_default=True, metavar="SCALE",
               help="tiny shows that it runs; small is for two cores; full has the papers' sizes.")  # fmt: skip
 @click.option("--keep-models", is_flag=True, help="Keep the trained models.")
-@click.option("-o", "--out", metavar="DIR", help="Where everything goes; for several experiments the same.")
+@click.option("-o", "--out", metavar="DIR", help="The output folder; use the same one for several experiments.")
 @shared.JSON
 def reproduce(
     name: str | None,

@@ -30,7 +30,7 @@ MAX_QUESTION = 100_000
 @click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
               help="How many of each list hybrid considers.")  # fmt: skip
 @shared.FILTERS
-@click.option("--by-document", is_flag=True, help="One hit a document: its best passage.")
+@click.option("--by-document", is_flag=True, help="One hit per document: its best passage.")
 @shared.RERANK
 @shared.READER
 @shared.JSON

@@ -27,11 +27,15 @@ from mundap.cli import shared
               "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
 @click.option("--proxy", default="", metavar="ADDRESS", help="Trust this proxy's X-Forwarded-For header for "
               "who the client is.")  # fmt: skip
-@click.option("--name", "names", multiple=True, metavar="HOST", help="What clients call the server beside its address: "
-              "needed behind a proxy if there is no token (repeatable).")  # fmt: skip
-@click.option("--rate", type=shared.Number(0), help="Requests a second of one client; 0 for no limit. [default: 50]")
-@click.option("--at-once", type=click.IntRange(0), help="Requests of one client at the same time; 0 for no limit. "
-              "[default: 32]")  # fmt: skip
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="HOST",
+    help="Another host name of this server; needed behind a proxy without a token (repeatable).",
+)
+@click.option("--rate", type=shared.Number(0), help="Requests per second and client; 0 for no limit. [default: 50]")
+@click.option("--at-once", type=click.IntRange(0), help="Concurrent requests per client; 0 for no limit. [default: 32]")
 @click.option("--timeout", "seconds", type=shared.Number(0.1), help="Seconds a request may take. [default: 30]")
 @click.option("--max-upload", type=click.IntRange(1), metavar="MB", help="The largest upload. [default: 32]")
 @click.option("--cache", type=click.IntRange(0), metavar="MB", help="Memory for cached answers. [default: 64]")

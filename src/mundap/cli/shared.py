@@ -39,14 +39,14 @@ READ_ANYWHERE = click.option(
     "--index",
     "index_path",
     metavar="DIR|ADDRESS",
-    help="The index: a folder, or in an engine, as milvus://host:19530/name. [default: .mundap/ here or in the nearest "
-    "parent]",
+    help="The index: a folder, or an engine's address such as milvus://host:19530/name. [default: "
+    ".mundap/ here or in the nearest parent]",
 )
 WRITE = click.option(
     "-o",
     "--out",
     metavar="DIR|ADDRESS",
-    help="The index to write: a folder, or in an engine. [default: .mundap/ here or in the nearest parent]",
+    help="The index to write: a folder, or an engine's address. [default: .mundap/ here or in the nearest parent]",
 )
 READER = click.option("--reader", metavar="NAME|DIR", help="The reader. [default: the built-in one]")
 RERANK = click.option(
@@ -211,8 +211,8 @@ def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
             "--where",
             "facts",
             "KEY=VALUE",
-            "Only with this fact, such as language=ko or 'modified>2024'; `mundap info` "
-            "lists what there is (repeatable).",
+            "Only passages with this metadata, such as language=ko or 'modified>2024'; `mundap info` lists "
+            "the keys (repeatable).",
         ),
     )
     for name, variable, metavar, text in reversed(options):
