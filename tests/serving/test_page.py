@@ -15,6 +15,13 @@ def start(question, **more):
     return f"/#/?q={quote(question)}{extra}"
 
 
+def in_sight(page, selector):
+    return page.eval_on_selector(
+        selector,
+        "node => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }",
+    )
+
+
 def only_from(page, folder):
     """Wait until there are hits, and every one of them is from a folder."""
     expect(page.locator("#ranking .path", has_text=folder)).not_to_have_count(0)
@@ -23,27 +30,27 @@ def only_from(page, folder):
 
 def test_ask_and_open_the_document_at_the_answer(visit, examples):
     page = visit(examples, height=420)
-    expect(page.locator("h1").first).to_have_text("Ask your documents")
+    assert page.text_content("h1") == "Ask your documents"
     expect(page.locator("#question")).to_be_focused()
     shot(page, "start")
     ask(page, HIGH)
-    expect(page.locator("#answer-text").first).to_have_text("5,895 metres")
-    expect(page.locator("blockquote mark").first).to_have_text("5,895 metres")
+    assert page.text_content("#answer-text") == "5,895 metres"
+    assert page.text_content("blockquote mark") == "5,895 metres"
     meter = page.locator("[role=meter]")
-    expect(meter).to_have_attribute("aria-valuenow", re.compile(r"^[1-9]\d?$"))
-    expect(page.locator("#status").first).to_contain_text("5,895 metres")
+    assert 0 < int(meter.get_attribute("aria-valuenow")) < 100
+    assert "5,895 metres" in page.text_content("#status")
     assert parse_qs(page.url.partition("?")[2])["q"] == [HIGH]
-    expect(page).to_have_title(f"{HIGH} · mundap")
+    assert page.title() == f"{HIGH} · mundap"
     shot(page, "answer")
 
     asked = []
     page.on("request", lambda sent: asked.append(sent.url) if sent.method == "POST" else None)
     page.click("#open-document")
     page.wait_for_selector(".document-text mark")
-    expect(page.locator(".document-text mark").first).to_have_text("5,895 metres")
-    expect(page.locator("h1").first).to_have_text("Kilimanjaro")
-    expect(page.locator(".document-text").first).to_contain_text("glaciers")
-    expect(page.locator(".document-text mark").first).to_be_in_viewport(ratio=1)
+    assert page.text_content(".document-text mark") == "5,895 metres"
+    assert page.text_content("h1") == "Kilimanjaro"
+    assert "glaciers" in page.text_content(".document-text")
+    assert in_sight(page, ".document-text mark")
     shot(page, "document")
     page.keyboard.press("Escape")
     page.wait_for_selector("#answer-text")
