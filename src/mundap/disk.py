@@ -38,7 +38,9 @@ def sync_folder(folder: Path) -> None:
 
 def sync_file(path: Path) -> None:
     """Flush a file that some library wrote to the disk."""
-    mode = "r+b" if os.name == "nt" else "rb"  # Windows flushes only what may be written to
+    mode = "rb"
+    if os.name == "nt":  # Windows flushes only what may be written to
+        mode = "r+b"
     with path.open(mode) as file:
         os.fsync(file.fileno())
 
@@ -55,6 +57,13 @@ def checksums(paths: Iterable[Path]) -> dict[str, str]:
     return {path.name: checksum(path) for path in paths}
 
 
+def checksums_on_disk(folder: Path) -> dict[str, str]:
+    """Flush a new folder with its files to the disk; returns their checksums, by their names, which are sorted."""
+    sync_all(folder)
+    sync_folder(folder.parent)
+    return checksums(sorted(folder.iterdir()))
+
+
 def checksum(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
@@ -67,13 +76,17 @@ def disk_errors(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise MundapError(
-            "cannot write to {path}: {reason}. What was there before is unharmed; make room or fix the permissions, "
-            "then run the same command again to go on.",
-            path=where,
-            reason=reason,
-        ) from error
+        raise cannot_write(where, error) from error
+
+
+def cannot_write(where: Path, error: OSError) -> MundapError:
+    """A full disk or a read-only folder, in words that say what to do."""
+    return MundapError(
+        "cannot write to {path}: {reason}. What was there before is unharmed; make room or fix the permissions, "
+        "then run the same command again to go on.",
+        path=where,
+        reason=error.strerror or str(error),
+    )
 
 
 @contextmanager

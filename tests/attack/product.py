@@ -41,9 +41,9 @@ class ReadHere:
 
 def prepared(work: Path) -> Path:
     """Documents, and an index of some of them with a deleted one; run in a child."""
-    from mundap.index import build, ingest
+    from mundap.index import build, files
 
-    ingest.Readers = ReadHere  # type: ignore[misc, assignment]
+    build.Readers = files.Readers = ReadHere  # type: ignore[misc, assignment]
     docs = work / "docs"
     docs.mkdir(parents=True)
     for n in range(8):
@@ -65,9 +65,9 @@ def prepared(work: Path) -> Path:
 def verbs(work: Path) -> dict[str, Callable[[Path], Any]]:
     """The changes, each a function of the index."""
     from mundap.documents import SourceFile
-    from mundap.index import build, ingest
+    from mundap.index import build, files
 
-    ingest.Readers = ReadHere  # type: ignore[misc, assignment]
+    build.Readers = files.Readers = ReadHere  # type: ignore[misc, assignment]
     plain = build.Options(model="none")
 
     def reindex(out: Path) -> None:
@@ -113,10 +113,10 @@ def with_vectors(work: Path) -> None:
 
     It has vectors, an approximate index of them, terms stored for another k1 and b, and deleted passages.
     """
-    from mundap.index import build, ingest
+    from mundap.index import build, files
     from tests.conftest import make_model, make_reader
 
-    ingest.Readers = ReadHere  # type: ignore[misc, assignment]
+    build.Readers = files.Readers = ReadHere  # type: ignore[misc, assignment]
     make_model(work / "good model")
     make_reader(work / "good reader")
     copied(work / "good model", work / "model")

@@ -61,11 +61,11 @@ def _all(work: Path, chance: random.Random, effort: Effort) -> dict[str, Any]:
 
 def _files(work: Path) -> list[str]:
     """Make what is trained on, and train once; gives the modules that this took."""
-    from mundap.index import ingest
+    from mundap.index import build, files
     from tests.training.ance.parts import write_pool
     from tests.training.parts import write_files
 
-    ingest.Readers = ReadHere  # type: ignore[misc, assignment]
+    build.Readers = files.Readers = ReadHere  # type: ignore[misc, assignment]
     (work / "files").mkdir()
     write_files(work / "files", sets=(("a", 1, 16), ("b", 2, 8), ("dev", 3, 4)))
     write_pool(work / "files", work / "pool")

@@ -211,9 +211,9 @@ def test_interrupt_and_broken_pipe(indexed, corpus, tmp_path):
         # Who runs the tests in the background of a shell has interrupts ignored, and so would this process.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    while not (tmp_path / "j" / "segments").exists():
+    while process.poll() is None and not list((tmp_path / "j" / "segments").glob("*")):
         time.sleep(0.01)
-    time.sleep(3)  # into the encoding: on a busy machine libraries are still being loaded before
+    time.sleep(0.5)  # a segment has been begun: it is reading, or encoding
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130

@@ -95,7 +95,7 @@ def test_a_killed_build_from_a_dump_goes_on(tmp_path):
     path.write_bytes(multistream(pages(80))[0])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "MUNDAP_THREADS": "2"}
     process = subprocess.Popen([sys.executable, "-c", SLOWLY, str(path), str(out)], env=environment)
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 300
     while not has_segments(out / "manifest.next.json") and time.monotonic() < limit:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)

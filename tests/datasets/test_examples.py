@@ -119,7 +119,7 @@ def test_a_check_names_every_row_and_what_is_wrong_with_it(tmp_path):
     }
     broken = tmp_path / "broken.jsonl"
     broken.write_text(json.dumps({"question": "q", "answers": ["(a"], "positive_ctxs": [{"text": "a"}]}))
-    assert "no regular expression" in check(broken, match="regex").warnings[0].reason
+    assert "not a regular expression" in check(broken, match="regex").warnings[0].reason
 
 
 def test_a_truncated_array_is_an_error_and_its_beginning_is_counted(tmp_path):

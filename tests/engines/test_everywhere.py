@@ -65,7 +65,7 @@ def test_bm25_and_hybrid_where_there_is_full_text(made):
     index = open_index(made)
     if "bm25" not in modes_of(index):
         assert index.default_mode == "dense"
-        with pytest.raises(UsageError, match="BM25 came with 2.5: dense search only. Use --mode dense"):
+        with pytest.raises(UsageError, match="BM25 came with 2.5: dense search only. Use the mode dense"):
             index.search("river", mode="bm25")
         with pytest.raises(UsageError, match="dense"):
             index.search("river", mode="hybrid")

@@ -182,7 +182,7 @@ def test_rows_without_ids_need_a_new_index(corpus, tmp_path, tiny_model, plain):
     _, vectors = rows_of(plain, Encoder.from_pretrained(tiny_model))
     np.save(tmp_path / "v.npy", vectors)
     options = Options(model=str(tiny_model))
-    with pytest.raises(UsageError, match="use --fresh"):
+    with pytest.raises(UsageError, match="build anew"):
         build.build([corpus], str(tmp_path / "plain"), options, vectors=tmp_path / "v.npy")
     build.build([corpus], str(tmp_path / "plain"), options, fresh=True, vectors=tmp_path / "v.npy")
     assert len(open_index(tmp_path / "plain")) == 10
@@ -211,7 +211,7 @@ def test_rows_without_ids_in_an_engine(corpus, engine_place, tmp_path, tiny_mode
     with pytest.raises(UsageError, match="has 20 vectors for 10 passages.*The index is not finished"):
         build.build([corpus], engine_place, options, vectors=ready)
     np.save(ready, vectors)
-    with pytest.raises(UsageError, match="use --fresh"):
+    with pytest.raises(UsageError, match="build anew"):
         build.build([corpus], engine_place, options, vectors=ready)
 
     def breaking(self, some):

@@ -8,7 +8,9 @@ import pytest
 
 from mundap import Index
 from mundap.documents import SourceFile
+from mundap.documents.readers import Readers
 from mundap.index.build import Options, add, build, compact, delete
+from mundap.index.files import InputFiles
 from mundap.index.ingest import Ingest
 from mundap.index.lexical import listed
 from mundap.index.manifest import IN_PROGRESS, Manifest
@@ -44,7 +46,8 @@ def test_unfinished_work_does_not_change_a_score(docs, tmp_path):
     more = tmp_path / "more.txt"
     more.write_text("river music " * 500)
     with Writer(out) as writer:
-        Ingest(writer, None, lambda _: None).run([SourceFile(more, "more.txt", "more.txt")])
+        with Readers() as readers:
+            Ingest(writer, InputFiles([SourceFile(more, "more.txt", "more.txt")], readers)).run()
         assert ranking(out) == before
         writer.checkpoint()  # on the disk, and not committed
         assert ranking(out) == before
@@ -95,12 +98,12 @@ def test_a_file_left_in_unfinished_work_stops_no_resumed_build(docs, tmp_path):
     build([docs], out, PLAIN)
     (docs / "03.txt").write_text("the river has changed")
     job = {"verb": "index", "paths": [str(docs)], "ignore": [], "links": False, "form": None, "fresh": False}
-    with Writer(out, job=job) as writer:
-        reader = Ingest(writer, None, lambda _: None)
+    with Writer(out, job=job) as writer, Readers() as readers:
         changed = SourceFile(docs / "03.txt", "03.txt", "docs/03.txt")
-        reader.look([changed])
+        reader = Ingest(writer, InputFiles([changed], readers))
+        reader.look()
         writer.checkpoint()
-        reader.run([changed])
+        reader.run()
         writer.checkpoint()
     (docs / "04.txt").unlink()
     copy = tmp_path / "copy"

@@ -49,7 +49,7 @@ class Server:
         threading.Thread(target=self._read_log, daemon=True).start()
         found = re.search(r"http://\S+", said.get(timeout=240))
         if found is None:
-            self.process.wait(10)
+            self.process.wait(60)
             raise AssertionError(f"the server did not start: {''.join(self.log)}")
         self.address = found.group()
         self.port = int(self.address.rpartition(":")[2])
@@ -79,10 +79,10 @@ class Server:
     def stop(self, how: int = signal.SIGTERM) -> int:
         self.client.close()
         self.process.send_signal(how)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
 
-def until(condition, seconds: float = 20.0) -> None:
+def until(condition, seconds: float = 120.0) -> None:
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not condition():

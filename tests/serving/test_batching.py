@@ -22,10 +22,22 @@ class Work:
 
     def __call__(self, key, items):
         self.batches.append((key, list(items)))
-        self.go.wait(10)
+        self.go.wait(60)
         if -1 in items:
             raise ValueError("no")
         return [2 * item for item in items]
+
+
+async def begun(work, batches=1):
+    """Wait until so many batches are being worked on; what comes then waits."""
+    while len(work.batches) < batches:
+        await asyncio.sleep(0.01)
+
+
+async def waiting(lane, count):
+    """Wait until so many items wait."""
+    while len(lane) < count:
+        await asyncio.sleep(0.01)
 
 
 def run(work, scenario, threads=1, largest=4, waiting=100, cost=lambda key: 1):
@@ -44,8 +56,10 @@ def test_what_arrives_while_a_batch_runs_makes_up_the_next():
     work = Work()
 
     async def scenario(lane):
-        tasks = [asyncio.create_task(lane.do("key", [number], 10)) for number in range(7)]
-        await asyncio.sleep(0.05)
+        tasks = [asyncio.create_task(lane.do("key", [0], 60))]
+        await begun(work)
+        tasks += [asyncio.create_task(lane.do("key", [number], 60)) for number in range(1, 7)]
+        await waiting(lane, 6)
         work.go.set()
         return await asyncio.gather(*tasks)
 
@@ -57,8 +71,10 @@ def test_work_of_different_kinds_is_not_mixed_and_keeps_its_turn():
     work = Work()
 
     async def scenario(lane):
-        tasks = [asyncio.create_task(lane.do(key, [number], 10)) for number, key in enumerate("aabab")]
-        await asyncio.sleep(0.05)
+        tasks = [asyncio.create_task(lane.do("a", [0], 60))]
+        await begun(work)
+        tasks += [asyncio.create_task(lane.do(key, [number], 60)) for number, key in enumerate("abab", 1)]
+        await waiting(lane, 4)
         work.go.set()
         return await asyncio.gather(*tasks)
 
@@ -70,8 +86,8 @@ def test_several_threads_share_what_waits():
     work = Work()
 
     async def scenario(lane):
-        tasks = [asyncio.create_task(lane.do("key", [1, 2, 3, 4], 10))]
-        await asyncio.sleep(0.05)
+        tasks = [asyncio.create_task(lane.do("key", [1, 2, 3, 4], 60))]
+        await begun(work, 2)
         assert sorted(work.batches) == [("key", [1, 2]), ("key", [3, 4])]
         work.go.set()
         return await asyncio.gather(*tasks)
@@ -98,10 +114,10 @@ def test_too_many_are_sent_away_and_too_slow_ones_given_up():
     work = Work()
 
     async def scenario(lane):
-        first = asyncio.create_task(lane.do("key", [1], 10))
-        await asyncio.sleep(0.02)
-        slow = asyncio.create_task(lane.do("key", [2, 3], 0.1))
-        await asyncio.sleep(0.02)
+        first = asyncio.create_task(lane.do("key", [1], 60))
+        await begun(work)
+        slow = asyncio.create_task(lane.do("key", [2, 3], 1))
+        await waiting(lane, 2)
         with pytest.raises(Busy):
             await lane.do("key", [4], 10)
         with pytest.raises(TooSlow):
@@ -168,11 +184,12 @@ def test_clients_take_turns_however_much_one_of_them_asks_for():
 
     async def scenario(lane):
         tasks = [
-            asyncio.create_task(lane.do("key", list(range(number, number + 10)), 10, "greedy")) for number in (0, 10)
+            asyncio.create_task(lane.do("key", list(range(number, number + 10)), 60, "greedy")) for number in (0, 10)
         ]
-        await asyncio.sleep(0.05)
-        tasks.append(asyncio.create_task(lane.do("key", [100], 10, "modest")))
-        await asyncio.sleep(0.05)
+        await begun(work)
+        await waiting(lane, 16)
+        tasks.append(asyncio.create_task(lane.do("key", [100], 60, "modest")))
+        await waiting(lane, 17)
         work.go.set()
         return await asyncio.gather(*tasks)
 
@@ -184,12 +201,13 @@ def test_a_full_queue_has_room_for_who_has_less_than_a_share():
     work = Work()
 
     async def scenario(lane):
-        tasks = [asyncio.create_task(lane.do("key", list(range(10)), 10, "greedy")) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        tasks = [asyncio.create_task(lane.do("key", list(range(10)), 60, "greedy")) for _ in range(2)]
+        await begun(work)
+        await waiting(lane, 16)
         with pytest.raises(Busy):
-            await lane.do("key", [1], 10, "greedy")
-        tasks.append(asyncio.create_task(lane.do("key", [100], 10, "modest")))
-        await asyncio.sleep(0.05)
+            await lane.do("key", [1], 60, "greedy")
+        tasks.append(asyncio.create_task(lane.do("key", [100], 60, "modest")))
+        await waiting(lane, 17)
         work.go.set()
         return await asyncio.gather(*tasks)
 

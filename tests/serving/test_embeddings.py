@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mundap import Encoder, Index
 from mundap.disk import checksum
 from mundap.models.folder import EncoderConfig
 from tests.conftest import make_model
+from tests.serving.conftest import until
 
 openai = pytest.importorskip("openai", reason="needs the extra `dev`")
 httpx2 = pytest.importorskip("httpx2", reason="needs the extra `dev`")
@@ -144,11 +144,7 @@ def test_an_index_that_is_away_for_a_moment(address, folder, post):
     answer = post(model="tiny", input="river")
     (folder / "away").rename(folder / "i")
     assert answer.status_code == 503 and "no index in" in answer.json()["error"]["message"]
-    for _ in range(100):
-        if (answer := post(model="tiny", input="river")).status_code == 200:
-            break
-        time.sleep(0.1)
-    assert answer.status_code == 200
+    until(lambda: post(model="tiny", input="river").status_code == 200)
 
 
 def test_text_that_is_no_text(address):

@@ -202,7 +202,7 @@ def test_a_commit_is_seen(in_memory, folder, tmp_path):
             assert (await called(client, "search", question="zebra", mode="bm25"))["hits"] == []
             (tmp_path / "new.txt").write_text("A zebra by the river.")
             await asyncio.to_thread(add, [tmp_path / "new.txt"], folder)
-            for _ in range(100):
+            for _ in range(1000):
                 if hits := (await called(client, "search", question="zebra", mode="bm25"))["hits"]:
                     break
                 await asyncio.sleep(0.05)
@@ -217,7 +217,7 @@ def test_an_index_that_goes_is_an_error_of_the_tool_and_comes_back(in_memory, fo
             folder.rename(tmp_path / "away")
             assert "no index in" in await refused(client, "search", question="river")
             (tmp_path / "away").rename(folder)
-            for _ in range(100):
+            for _ in range(1000):
                 result = await client.call_tool("search", {"question": "river"})
                 if not result.is_error:
                     break

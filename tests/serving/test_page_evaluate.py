@@ -6,7 +6,7 @@ import pytest
 
 from mundap.evaluation.retrieval import RetrievalTask, measure
 from tests.conftest import EXAMPLES
-from tests.serving.browser import shot
+from tests.serving.browser import expect, shot
 
 
 @pytest.fixture(scope="module")
@@ -28,26 +28,29 @@ def test_two_rankings(visit, examples, example_index, questions):
     page.click("#compare")
     page.wait_for_selector(".verdict")
     own = measure(RetrievalTask(example_index, str(questions), modes=("bm25", "hybrid"), cuts=(1, 5, 20), gold=False))
-    rows = page.locator(".comparison tbody tr").all()
-    for row, k in zip(rows, own.cuts, strict=True):
-        shown = row.locator("td").all_text_contents()
-        assert shown[:2] == [f"{system.accuracy([k])[str(k)]:.1f}" for system in own.systems]
-        assert shown[-1] == ("more than chance" if own.differences["hybrid"][f"top-{k}"].p < 0.05 else "may be chance")
+    rows = page.locator(".comparison tbody tr")
+    expect(rows).to_have_count(len(own.cuts))
+    for row, k in zip(rows.all(), own.cuts, strict=True):
+        for position, system in enumerate(own.systems):
+            expect(row.locator("td").nth(position)).to_have_text(f"{system.accuracy([k])[str(k)]:.1f}")
+        verdict = "more than chance" if own.differences["hybrid"][f"top-{k}"].p < 0.05 else "may be chance"
+        expect(row.locator("td").last).to_have_text(verdict)
+    expect(page.locator(".legend li")).to_have_count(4)
     legend = [int(text.rsplit(" ", 1)[1]) for text in page.locator(".legend li").all_text_contents()]
     assert sum(legend) == 40
     both, only_first, only_second, _ = legend
     first, second = (int(system.hits(5).sum()) for system in own.systems)
     assert (both + only_first, both + only_second) == (first, second)
-    assert page.locator(".case").count() == min(20, only_first + only_second)
+    expect(page.locator(".case")).to_have_count(min(20, only_first + only_second))
     page.get_by_role("button", name="only Hybrid").click()
-    assert page.locator(".case").count() == min(20, only_second)
+    expect(page.locator(".case")).to_have_count(min(20, only_second))
     shot(page, "evaluation")
     question = page.locator(".case h3").first.text_content()
     page.locator(".case a", has_text="Ask this").first.click()
     page.wait_for_selector("#results:not([aria-busy]) .answer")
-    assert page.input_value("#question") == question
+    expect(page.locator("#question")).to_have_value(question)
     page.go_back()
-    assert page.locator(".verdict").is_visible()  # what was found is kept
+    expect(page.locator(".verdict")).to_be_visible()  # what was found is kept
     page.locator(".side.good a").first.click()
     page.wait_for_selector(".document-text mark")
 
@@ -75,9 +78,11 @@ def test_two_files_and_what_may_be_wrong_with_them(visit, examples, questions, t
     page.set_input_files("#second_file", tmp_path / "<b>good<∕b>.json")
     page.click("#compare")
     page.wait_for_selector(".verdict")
-    assert "<b>good<∕b>.json finds more: 100.0 points within the first 5, p < 0.001." in page.text_content(".verdict")
+    expect(page.locator(".verdict").first).to_contain_text(
+        "<b>good<∕b>.json finds more: 100.0 points within the first 5, p < 0.001."
+    )
     (tmp_path / "bad.json").write_text("no run at all")
     page.set_input_files("#first_file", tmp_path / "bad.json")
     page.click("#compare")
     page.wait_for_selector(".outcome .notice.bad")
-    assert "first" in page.text_content(".outcome .detail")
+    expect(page.locator(".outcome .detail").first).to_contain_text("first")

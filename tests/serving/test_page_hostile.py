@@ -1,6 +1,7 @@
 """Documents, names and questions that mean harm; the token; documents that come in and go out."""
 
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -37,7 +38,7 @@ def site(tmp_path_factory, start):
 
 def unharmed(page):
     assert page.evaluate("window.harmed") is None
-    assert page.locator("main script, main img, main [onload], main b:has(script)").count() == 0
+    assert page.locator("main script, main img, main [onload], main b:has(script)").count() == 0  # not for a moment
 
 
 def test_the_token_is_asked_for_and_kept_for_the_tab(visit, site):
@@ -52,7 +53,7 @@ def test_the_token_is_asked_for_and_kept_for_the_tab(visit, site):
     page.wait_for_selector("h1")
     page.reload()
     page.wait_for_selector("h1")
-    assert page.locator("#token").is_hidden()
+    expect(page.locator("#token")).to_be_hidden()
     assert page.evaluate("JSON.stringify(localStorage)").find("s3cret") == -1
 
     other = visit(site, tolerant=True)
@@ -64,17 +65,19 @@ def test_the_token_is_asked_for_and_kept_for_the_tab(visit, site):
 def test_text_is_text(visit, site):
     page = visit(site, token=TOKEN)
     ask(page, f"villain of the film {SCRIPT}")
-    assert page.text_content("#answer-text") == "villain"
-    assert page.text_content("blockquote mark") == "villain"  # offsets count code points, and emoji stand before it
-    assert SCRIPT in page.text_content("blockquote")
-    assert "<script>" in page.text_content(".from a")
-    assert page.get_by_role("button", name="kind: <i>x</i>").first.is_visible()
+    expect(page.locator("#answer-text").first).to_have_text("villain")
+    expect(page.locator("blockquote mark").first).to_have_text(
+        "villain"
+    )  # offsets count code points, and emoji stand before it
+    expect(page.locator("blockquote").first).to_contain_text(SCRIPT)
+    expect(page.locator(".from a").first).to_contain_text("<script>")
+    expect(page.get_by_role("button", name="kind: <i>x</i>").first).to_be_visible()
     unharmed(page)
     shot(page, "hostile")
     page.click("#open-document")
     page.wait_for_selector(".document-text mark")
-    assert page.text_content(".document-text mark") == "villain"
-    assert SCRIPT in page.text_content(".document-text")
+    expect(page.locator(".document-text mark").first).to_have_text("villain")
+    expect(page.locator(".document-text").first).to_contain_text(SCRIPT)
     unharmed(page)
     page.goto(f"{site}/#/documents")
     page.goto(f"{site}/#/?q={quote(SCRIPT)}&where={quote('<b>=<i>')}&source={quote(SCRIPT)}")
@@ -83,18 +86,18 @@ def test_text_is_text(visit, site):
     unharmed(page)
     page.click(".brand")
     page.wait_for_selector(".recent")
-    assert SCRIPT in page.text_content(".recent")
+    expect(page.locator(".recent").first).to_contain_text(SCRIPT)
     unharmed(page)
 
 
 def test_direction_and_length_stay_inside(visit, site):
     page = visit(site, token=TOKEN, width=360)
     ask(page, "king of the river")
-    assert page.text_content("#answer-text") == "king"
+    expect(page.locator("#answer-text").first).to_have_text("king")
     # An override that is never closed turns nothing around outside of its own element.
     places = "one => [...one.children].map(part => Math.round(part.getBoundingClientRect().left))"
-    line = page.locator(".hit-head", has_text="rtl").first
-    assert line.evaluate(places) == sorted(line.evaluate(places)[:2]) + line.evaluate(places)[2:]
+    lefts = page.locator(".hit-head", has_text="rtl").first.evaluate(places)
+    assert lefts[0] <= lefts[1]
     assert page.eval_on_selector("blockquote", "one => getComputedStyle(one).unicodeBidi") == "isolate"
     ask(page, "mountain villain")
     for address in (page.url, f"{site}/#/document?id=long.txt", f"{page.url}&tab=compare"):
@@ -108,27 +111,27 @@ def test_another_index_without_vectors(visit, site):
     page.select_option("#index", "<words>")
     page.get_by_text("1 document · 1 passage").wait_for()
     ask(page, "river villain")
-    assert page.get_by_role("tab").all_text_contents() == ["Words"]
-    assert page.locator(".hit").count() == 1
+    expect(page.get_by_role("tab")).to_have_text(["Words"])
+    expect(page.locator(".hit")).to_have_count(1)
     page.select_option("#index", "docs")  # the same question to the other
     page.wait_for_selector("#tab-dense")
-    assert "index=docs" in page.url
-    assert page.locator(".hit").count() > 1
+    expect(page).to_have_url(re.compile("index=docs"))
+    expect(page.locator(".hit").nth(1)).to_be_visible()
     page.goto(f"{site}/#/evaluate?index={quote('<words>')}")
     page.wait_for_selector("#first_file")
-    assert page.get_by_role("radio").count() == 1
+    expect(page.get_by_role("radio")).to_have_count(1)
 
 
 def test_a_long_document_opens_at_the_span(visit, site):
     page = visit(site, token=TOKEN)
     page.goto(f"{site}/#/?q={quote('lord of the moon')}&source={quote('*many.txt')}")
     page.wait_for_selector("#results:not([aria-busy]) .answer")
-    assert page.text_content("#answer-text") == "lord"
+    expect(page.locator("#answer-text").first).to_have_text("lord")
     page.click("#open-document")
     page.wait_for_selector(".document-text mark")
-    assert page.text_content(".document-text mark") == "lord"
+    expect(page.locator(".document-text mark").first).to_have_text("lord")
     expect(page.locator(".document-text mark")).to_be_in_viewport()
-    assert page.locator(".block").count() > 10
+    expect(page.locator(".block").nth(10)).to_be_attached()
 
 
 def test_documents_come_in_and_go_out(visit, site, tmp_path):
@@ -165,10 +168,10 @@ def test_documents_can_be_dropped_anywhere(visit, site):
       document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
     }"""
     page.evaluate(drop, "dragover")
-    assert page.locator("#drop").is_visible()
+    expect(page.locator("#drop")).to_be_visible()
     page.evaluate(drop, "drop")
     page.wait_for_selector(".uploads .good")
-    assert page.locator("#drop").is_hidden()
+    expect(page.locator("#drop")).to_be_hidden()
     page.goto(f"{site}/#/?q={quote('king of the sun')}&source={quote('*dropped.txt')}")
     page.wait_for_selector("#results:not([aria-busy]) .answer")
-    assert page.text_content("#answer-text") == "king"
+    expect(page.locator("#answer-text").first).to_have_text("king")

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.serving.browser import shot
+from tests.serving.browser import expect, shot
 
 PAGE = Path(__file__).parents[2] / "src/mundap/serving/page"
 VILLAIN = quote("Who is the bad guy in Lord of the Rings?")
@@ -74,6 +74,7 @@ def test_contrast_and_names_in_every_view(visit, examples, dark):
         assert nameless == [], name
         shot(page, f"{name}-{'dark' if dark else 'light'}")
     page.click("#help-open")
+    expect(page.locator("#help")).to_be_visible()
     assert page.evaluate(CONTRAST)["poor"] == []
 
 

@@ -33,7 +33,7 @@ def guarded(folder, tiny_reader, start):
 
 def command(folder, *more, **environment):
     words = [sys.executable, "-m", "mundap", "serve", "-i", str(folder / "i"), "--port", "0", *more]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60,
+    return subprocess.run(words, capture_output=True, text=True, timeout=240,
                           env={**os.environ, "PYTHONPATH": SOURCE, **environment})  # fmt: skip
 
 
@@ -81,22 +81,20 @@ def test_the_token_comes_from_a_file_or_the_environment(folder, tmp_path, monkey
         assert server.stop() == 0
 
 
-def test_a_client_that_asks_too_often_is_told_when_to_come_back(guarded):
-    with httpx2.Client(
-        base_url=f"http://127.0.0.1:{guarded.port}", headers={"authorization": "Bearer se cret"}
-    ) as client:
-        time.sleep(1.1)
-        answers = [client.get("/v1/indexes") for _ in range(60)]
-        assert [answer.status_code for answer in answers[:20]] == [200] * 20
-        refused = next(answer for answer in answers if answer.status_code == 429)
-        assert int(refused.headers["retry-after"]) >= 1
-        assert client.get("/healthz").status_code == 200
-        time.sleep(1.1)
-        assert client.get("/v1/indexes").status_code == 200
-        time.sleep(1.1)
+def test_a_client_that_asks_too_often_is_told_when_to_come_back(folder, start):
+    # One request a second: a busy machine, too, sends sixty faster than that.
+    server = start({"main": folder / "i"}, None, host="0.0.0.0", token="se cret", limits={"rate": 1, "burst": 20})
+    with httpx2.Client(base_url=server.address, headers={"authorization": "Bearer se cret"}, timeout=60) as client:
         many = client.post("/v1/search", json={"questions": ["river"] * 18})
         assert many.status_code == 200
         assert client.post("/v1/search", json={"questions": ["river"] * 18}).status_code == 429
+        answers = [client.get("/v1/indexes") for _ in range(60)]
+        assert 200 in [answer.status_code for answer in answers]
+        refused = next(answer for answer in answers if answer.status_code == 429)
+        assert int(refused.headers["retry-after"]) >= 1
+        assert client.get("/healthz").status_code == 200
+        time.sleep(int(refused.headers["retry-after"]) + 0.1)
+        assert client.get("/v1/indexes").status_code == 200
 
 
 def test_slow_clients_are_left_and_idle_ones_make_room(guarded):
@@ -106,10 +104,9 @@ def test_slow_clients_are_left_and_idle_ones_make_room(guarded):
         for connection in idle[:100]:
             connection.sendall(b"GET /v1/indexes HTTP/1.1\r\nHost: localhost\r\n")
         assert httpx2.get(f"http://127.0.0.1:{guarded.port}/healthz").status_code == 200
-        time.sleep(1.5)
         closed = 0
         for connection in idle:
-            connection.settimeout(2)
+            connection.settimeout(60)
             try:
                 closed += connection.recv(10) == b""
             except ConnectionError:
@@ -124,10 +121,9 @@ def test_a_body_that_never_comes_ends_with_408_and_holds_few(guarded):
     time.sleep(1.1)
     head = (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer se cret\r\n"
             b"Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{")  # fmt: skip
-    slow = [socket.create_connection(("127.0.0.1", guarded.port), 20) for _ in range(5)]
-    for connection in slow:
+    slow = [socket.create_connection(("127.0.0.1", guarded.port), 60) for _ in range(5)]
+    for connection in slow:  # all at once: the first must not have been given up when the last comes
         connection.sendall(head)
-        time.sleep(0.1)
     answers = [connection.recv(1 << 16) for connection in slow]
     statuses = [answer.split()[1] for answer in answers]
     assert sorted(statuses) == [b"408"] * 3 + [b"429"] * 2
@@ -146,7 +142,7 @@ def test_a_crowd_of_connections_does_not_keep_others_out(folder, tiny_reader, st
         while len(opened) < most:
             tries = [asyncio.open_connection("127.0.0.1", server.port) for _ in range(250)]
             opened += await asyncio.gather(*tries)
-        async with httpx2.AsyncClient(base_url=server.address, timeout=20) as client:
+        async with httpx2.AsyncClient(base_url=server.address, timeout=120) as client:
             answers = [await client.post("/v1/search", json={"question": f"river {number}"}) for number in range(5)]
         for _, writer in opened:
             writer.transport.abort()
@@ -159,15 +155,19 @@ def test_a_crowd_of_connections_does_not_keep_others_out(folder, tiny_reader, st
 def test_a_stop_finishes_what_is_in_flight(folder, tiny_reader, start):
     server = start({"main": folder / "i"}, tiny_reader)
     body = json.dumps({"question": "who is the king"}).encode()
-    head = f"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
-        connection.sendall(head.encode() + body[:5])
-        time.sleep(0.3)
+    head = (
+        "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100")  # now it waits for the body
+        connection.sendall(body[:5])
         server.process.send_signal(signal.SIGTERM)
         until(lambda: not reachable(server.port))
         connection.sendall(body[5:])
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
-    assert server.process.wait(20) == 0
+    assert server.process.wait(120) == 0
     assert not [line for line in server.log if json.loads(line)["level"] == "error"]
 
 

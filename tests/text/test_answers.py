@@ -147,7 +147,7 @@ def test_patterns_that_cannot_be_used_match_nothing(pattern):
 def test_a_slow_pattern_costs_its_patience_once(monkeypatch):
     import time
 
-    monkeypatch.setattr(answers, "_PATIENCE", 0.05)
+    monkeypatch.setattr(answers, "_PATIENCE", 0.5)
     started = time.monotonic()
     assert not any(has_answer("a" * 40 + "!", ["(a|aa)+(a|aa)+(a|aa)+$"], "regex") for _ in range(100))
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 25  # not a hundred times

@@ -12,9 +12,9 @@ from mundap.encoder.runtime import Encoder
 from mundap.errors import UsageError
 from mundap.index.build import Options
 from mundap.index.corpus import Corpus
+from mundap.index.files import find_files
 from mundap.index.manifest import Manifest, Settings
 from mundap.index.model import open_encoder
-from mundap.index.outline import passages_of
 from mundap.index.tuning import sample_questions, some_words
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -36,11 +36,12 @@ def from_texts(paths: Sequence[str | Path] = ()) -> Bank:
     """
     if not paths:
         if not EXAMPLES.is_dir():
-            raise UsageError("the examples are in a clone of the repository only: name files of your own with --texts")
+            raise UsageError("the examples are in a clone of the repository only: name texts of your own")
         paths = [EXAMPLES / "encyclopedia" / "en", EXAMPLES / "documentation"]
     encoder = Encoder.from_pretrained()
     settings = Settings(sentences=True)
-    found = list(islice(passages_of(paths, Options(), settings), _MOST))
+    with find_files(paths, Path.cwd(), Options()) as files:
+        found = list(islice(files.passages(settings), _MOST))
     vectors = encoder.encode_passages(found)
     return Bank.of(vectors, encoder.encode_questions(list(_questions([text for _, text in found]))))
 

@@ -147,7 +147,10 @@ def run(arguments: Any = None) -> None:
     gettext.textdomain("mundap")
     click.Context.formatter_class = _HelpByColumns
     _translate(main)
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        words = sys.argv[1:]
+    else:
+        words = list(arguments)
     # Bytes that are not UTF-8 arrive as lone surrogates, which nothing can store or print.
     words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for word in words]
     try:
@@ -157,24 +160,14 @@ def run(arguments: Any = None) -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except UsageError as error:
-        _fail(error, 2)
-    except MundapError as error:
-        _fail(error, 1)
-    except MemoryError:
-        told = _("out of memory. What was there before is unharmed; free some memory and run the same command again.")
-        _fail(told, 1)
-    except (OverflowError, RecursionError) as error:
-        told = _("a number is too large, or the input is nested too deeply ({error}). Check the file or option.")
-        _fail(told.format(error=error), 1)
-    except (KeyboardInterrupt, click.Abort):
-        _fail(_("stopped. Run the same command again to go on."), 130)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, and nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as error:
-        _fail(f"{error.filename or _('input or output')}: {error.strerror or error}", 1)
+    except (MundapError, MemoryError, OverflowError, RecursionError, KeyboardInterrupt, click.Abort, OSError) as error:
+        message, code = _told(error)
+        click.echo(f"mundap: {message}", err=True)
+        sys.exit(code)
 
 
 def translated(said: "MundapError | str") -> str:
@@ -185,20 +178,34 @@ def translated(said: "MundapError | str") -> str:
         return str(said)
     message = _(said.message)
     facts = {name: translated(fact) if isinstance(fact, Message) else fact for name, fact in said.facts.items()}
-    return message.format(**facts) if facts else message
+    if facts:
+        return message.format(**facts)
+    return message
 
 
 def _reason(text: str) -> str:
     """Plain text, such as comes from another process: a detail in brackets at its end stays as it is."""
-    known = _(text) if text else ""
+    known = ""
+    if text:
+        known = _(text)
     if known != text:
         return known
     head, bracket, detail = text.partition(" (")
     return f"{_(head) if head else ''}{bracket}{detail}"
 
 
-def _fail(message: object, code: int) -> None:
-    if isinstance(message, MundapError):
-        message = translated(message)
-    click.echo(f"mundap: {message}", err=True)
-    sys.exit(code)
+def _told(error: BaseException) -> tuple[str, int]:
+    """What to say of an error, and the exit code."""
+    if isinstance(error, UsageError):
+        return translated(error), 2
+    if isinstance(error, MundapError):
+        return translated(error), 1
+    if isinstance(error, MemoryError):
+        told = _("out of memory. What was there before is unharmed; free some memory and run the same command again.")
+        return told, 1
+    if isinstance(error, OverflowError | RecursionError):
+        told = _("a number is too large, or the input is nested too deeply ({error}). Check the file or option.")
+        return told.format(error=error), 1
+    if isinstance(error, OSError):
+        return f"{error.filename or _('input or output')}: {error.strerror or error}", 1
+    return _("stopped. Run the same command again to go on."), 130

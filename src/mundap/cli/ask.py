@@ -30,8 +30,9 @@ _AROUND = 2000  # and of what stands before and after it
 @click.option(
     "-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="The most answers to give."
 )
-@click.option("--threshold", type=shared.Number(0, 1), help="The lowest confidence of an answer that is "
-              "given. [default: the reader's]")  # fmt: skip
+@click.option(
+    "--threshold", type=shared.Number(0, 1), help="Give no answer below this confidence. [default: the reader's]"
+)
 @click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
 @shared.FUSING
 @shared.BM25
@@ -85,7 +86,9 @@ def ask(
 
     def answer(text: str) -> None:
         result = ask_index(index, text, model, **options)
-        explanations = explain_result(index, model, result) if explain else []
+        explanations = []
+        if explain:
+            explanations = explain_result(index, model, result)
         if as_json:
             found = result.as_dict()
             if explain:
@@ -128,7 +131,9 @@ def _answer_lines(answer: Any, as_json: bool) -> int:
                 shared.print_json({**AskResult(line[:100], ()).as_dict(), "error": str(error)}, compact=True)
             else:
                 shared.note(f"mundap: {translated(error)}")
-    return 3 if bad else 0
+    if bad:
+        return 3
+    return 0
 
 
 def _converse(answer: Any) -> None:
@@ -176,7 +181,9 @@ def _show(index: "Index", found: "AskResult") -> None:
             click.echo(" " + least.format(answer=_short(guess.text), percent=_percent(guess.confidence)))
             _passage(index, guess)
     for number, one in enumerate(found.answers, 1):
-        label = f"{number}. " if len(found.answers) > 1 else ""
+        label = ""
+        if len(found.answers) > 1:
+            label = f"{number}. "
         text = click.style(_short(one.text), bold=True, fg="green")
         sure = _("{percent} sure").format(percent=_percent(one.confidence))
         if one.support > 1:
@@ -225,7 +232,10 @@ def _passage(index: "Index", answer: "Answer") -> None:
     before = f"{'…' if first else ''}{shared.clean(passage.text[first:start])}"
     after = f"{shared.clean(passage.text[end:last])}{'…' if last < len(passage.text) else ''}"
     span = _short(passage.text[start:end])
-    marked = click.style(span, fg="black", bg="yellow") if shared.coloured() else f"[{span}]"
+    if shared.coloured():
+        marked = click.style(span, fg="black", bg="yellow")
+    else:
+        marked = f"[{span}]"
     for line in shared.wrapped(f"{before}{marked}{after}", 4):
         click.echo(f"    {line}")
     click.echo(click.style(shared.clean(f"    {place_of(index, answer)}  {passage.title}"), dim=True))
@@ -261,4 +271,6 @@ def _show_explanations(rows: "list[PassageExplanation]") -> None:
 
 
 def _score(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    if value is None:
+        return ""
+    return f"{value:.{digits}f}"

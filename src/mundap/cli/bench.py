@@ -35,45 +35,62 @@ def bench() -> None:
 
 @bench.command()
 @click.option("--passages", multiple=True, required=True, metavar="N", help="How many: 100k, 1M, 21M (repeatable).")
-@click.option("-o", "--out", required=True, metavar="DIR", help="Where vectors and results go; give it again to go on.")
-@click.option("--texts", multiple=True, type=click.Path(exists=True), metavar="PATH", help="Real text to learn from how"
-              " vectors are spread (repeatable). [default: the examples of the repository]")  # fmt: skip
+@click.option(
+    "-o", "--out", required=True, metavar="DIR", help="The folder for vectors and results; the same one resumes a run."
+)
+@click.option(
+    "--texts",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="PATH",
+    help="Real text whose vectors serve as the model (repeatable). [default: the examples of the repository]",
+)
 @shared.READ
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Other seeds make other vectors.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed of the vectors.")
 @shared.JSON
 def scale(
     passages: tuple[str, ...], out: str, texts: tuple[str, ...], index_path: str | None, seed: int, as_json: bool
 ) -> None:
-    """Build and search an index of vectors of any size, without having so much text.
+    """Build and search a vector index of any size, without that much text.
 
-    Vectors are made after those of real text: topics as uneven, neighbours as near. They are built and searched with
-    the code that every index uses. What is there from a run before is not made again. For several sizes DIR/scale.html
-    shows the growth.
+    Vectors are drawn to resemble those of real text: topics as uneven, neighbours as near. The code that
+    builds and searches them is that of every index. Results of an earlier run are kept. With several sizes,
+    DIR/scale.html plots the growth.
 
     \b
     Examples:
       mundap bench scale --passages 100k -o bench/
       mundap bench scale --passages 10k --passages 100k --passages 1M -o bench/ --texts psgs_w100.tsv
     """
-    from mundap.bench.bank import from_index, from_texts
-    from mundap.bench.scale import measure, open_bank, write_plot
+    from mundap.bench.scale import measure, write_plot
     from mundap.engines.plan import number_of
 
-    if texts and index_path:
-        raise UsageError("--texts and -i both say where real vectors come from: give one of them")
     folder = Path(out)
-    make: Callable[[], Bank] = partial(from_texts, texts)
-    if index_path:
-        make = partial(from_index, Path(index_path))
-    origin = "\n".join(str(Path(one).resolve()) for one in (*texts, *filter(None, [index_path])))
-    sizes = sorted(map(number_of, passages))
-    bank = open_bank(folder, make, origin, shared.note)
-    results = [measure(folder, bank, size, seed, shared.note) for size in sizes]
-    plot = write_plot(folder / "scale.html", results) if len(results) > 1 else None
+    bank = _bank(folder, texts, index_path)
+    results = [measure(folder, bank, size, seed, shared.note) for size in sorted(map(number_of, passages))]
+    plot = None
+    if len(results) > 1:
+        plot = str(write_plot(folder / "scale.html", results))
     if as_json:
-        shared.print_json({"results": results, "plot": str(plot) if plot else None})
+        shared.print_json({"results": results, "plot": plot})
         return
     for key, title in (("passages", "passages"), *_ROWS):
         click.echo(f"{title:<24}" + "".join(f"{one[key]:>14,}" for one in results))
     if plot:
-        click.echo(f"{plot}")
+        click.echo(plot)
+
+
+def _bank(folder: Path, texts: tuple[str, ...], index_path: str | None) -> "Bank":
+    """The real vectors that others are made after: of an index, of some texts, or of the examples."""
+    from mundap.bench.bank import from_index, from_texts
+    from mundap.bench.scale import open_bank
+
+    if texts and index_path:
+        raise UsageError("--texts and -i both say where real vectors come from: give one of them")
+    make: Callable[[], Bank] = partial(from_texts, texts)
+    sources = texts
+    if index_path:
+        make = partial(from_index, Path(index_path))
+        sources = (index_path,)
+    origin = "\n".join(str(Path(one).resolve()) for one in sources)
+    return open_bank(folder, make, origin, shared.note)

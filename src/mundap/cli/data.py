@@ -1,6 +1,5 @@
 """`mundap data`: make, check and convert training data; passages from Wikipedia."""
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,7 +117,9 @@ def make(
     if failure:
         raise failure
     _tell_made(report, out, mode, as_json)
-    return 3 if report.skipped else 0
+    if report.skipped:
+        return 3
+    return 0
 
 
 def _one_match(paths: Sequence[str], form: str | None, match: str) -> str:
@@ -306,7 +307,9 @@ def convert(
 
     form_out = form_out or examples.format_for(out)
     apart(out, path, questions)
-    texts = _texts(questions, index_path) if questions else None
+    texts = None
+    if questions:
+        texts = _texts(questions, index_path)
     kept, skipped, silent = 0, [], 0
     with examples.writing(out, form_out) as write:
         for found in shared.counted(examples.read_examples(path, form, texts), "converting", "examples"):
@@ -317,8 +320,18 @@ def convert(
             silent += form_out == "triples" and not (found.hard or found.negatives)
             write(found)
         if not kept:
-            reason = f" ({skipped[0].source}: {skipped[0].reason})" if skipped else ""
-            raise MundapError(f"{path}: no example in it{reason}")
+            raise _no_example(path, skipped)
+    _tell_converted(out, form_out, kept, silent, skipped, as_json)
+    if not skipped:
+        return 0
+    if strict:
+        return 1
+    return 3
+
+
+def _tell_converted(
+    out: str, form_out: str, kept: int, silent: int, skipped: "Sequence[Skipped]", as_json: bool
+) -> None:
     if as_json:
         shared.print_json(
             {
@@ -330,14 +343,16 @@ def convert(
                 "skipped_count": len(skipped),
             }
         )
-    else:
-        shared.tell_skipped(skipped, len(skipped))
-        click.echo(f"{out} ({form_out}): {shared.count(kept, 'example')}, {len(skipped):,} skipped")
-        if silent:
-            click.echo(f"{shared.count(silent, 'example')} without negatives make no triple")
-    if skipped:
-        sys.exit(1 if strict else 3)
-    return 0
+        return
+    shared.tell_skipped(skipped, len(skipped))
+    click.echo(f"{out} ({form_out}): {shared.count(kept, 'example')}, {len(skipped):,} skipped")
+    if silent:
+        click.echo(f"{shared.count(silent, 'example')} without negatives make no triple")
+
+
+def _no_example(path: str, skipped: "Sequence[Skipped]") -> MundapError:
+    reasons = [f" ({one.source}: {one.reason})" for one in skipped[:1]]
+    return MundapError(f"{path}: no example in it{''.join(reasons)}")
 
 
 def _texts(questions: str, index_path: str | None) -> "Texts":
@@ -348,12 +363,16 @@ def _texts(questions: str, index_path: str | None) -> "Texts":
     from mundap.index.index import Index
 
     index = Index(index_path)
-    form = None if detect(questions).is_json else "queries"
+    form = None
+    if not detect(questions).is_json:
+        form = "queries"
     asked, _ = queries.read_all(questions, form, unanswerable=True)
 
     def passage(name: str) -> Context | None:
         found = index.passage(name)
-        return Context.of(found) if found else None
+        if found:
+            return Context.of(found)
+        return None
 
     return Texts({question.id: question for question in asked}, passage)
 
@@ -375,8 +394,7 @@ def wikipedia(
 
     Reads *-pages-articles*.xml, plain or compressed (bz2, xz, gz, zst), in one file or many parts; folders are
     searched. Multistream files use all cores for decompression too. Tables, lists, infoboxes, references, redirects
-    and disambiguation pages are left out. A run that was killed goes on where it was when the same command is run
-    again.
+    and disambiguation pages are left out. Run the same command again to resume a run that was killed.
 
     \b
     Examples:
@@ -399,5 +417,7 @@ def wikipedia(
         click.echo(f"left out: {left}; skipped {report.skipped_count:,}")
         click.echo(f"{report.rate:,.0f} pages/s, {report.seconds:.1f} s")
     if report.skipped_count:
-        return 1 if strict else 3
+        if strict:
+            return 1
+        return 3
     return 0

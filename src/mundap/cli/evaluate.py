@@ -11,6 +11,7 @@ from mundap.index.modes import MODES
 
 if TYPE_CHECKING:
     from mundap.evaluation.retrieval import RetrievalFigures
+    from mundap.evaluation.significance import Difference
 
 _CUTS = click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 100_000), metavar="K…",
                      help="Values of k. [default: 1 5 20 100; with judgements 10 100 1000]")  # fmt: skip
@@ -41,10 +42,18 @@ def evaluate() -> None:
 @click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
               metavar="MODE…", help="bm25, dense, hybrid, or several. [default: hybrid]")  # fmt: skip
 @_CUTS
-@click.option("--candidates", metavar="RUN", help="Do not search: put the passages of this run in order, as the "
-              "papers' rerank columns do.")  # fmt: skip
-@click.option("--run", "runs", multiple=True, metavar="FILE", help="Do not search: judge this run, TREC's or "
-              "DPR's json (repeatable).")  # fmt: skip
+@click.option(
+    "--candidates",
+    metavar="RUN",
+    help="Do not search: rerank the passages of this run, as in the papers' rerank columns.",
+)
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="FILE",
+    help="Do not search: evaluate this run, TREC's or DPR's json (repeatable).",
+)
 @shared.MATCH
 @click.option(
     "--gold/--no-gold", default=True, show_default=True, help="Also measure by gold passage, where it is known."
@@ -63,7 +72,7 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
     """Measure retrieval: top-k accuracy by answers, or nDCG, MRR, recall and MAP by judgements.
 
     A question counts as answered if one of the top k passages contains an answer. Accuracy is in percent, the
-    other metrics from 0 to 1. What was skipped, missing or unknown is said and counts as wrong.
+    other metrics from 0 to 1. What was skipped, missing or unknown is reported and counts as wrong.
 
     \b
     Examples:
@@ -80,7 +89,9 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
         shared.print_json(found.as_dict())
     else:
         _tell(found)
-    return 3 if found.skipped else 0
+    if found.skipped:
+        return 3
+    return 0
 
 
 def _measure(index_path: str | None, match: Any, **options: Any) -> "RetrievalFigures":
@@ -127,16 +138,26 @@ def _tell(found: "RetrievalFigures") -> None:
         places, unit = 4, "0 to 1"
     click.echo(f"{shared.count(len(systems[0].outcomes), 'question')}; {unit}")
     width = max(6, *(len(system.name) for system in systems))
-    click.echo(f"{'':{width}}" + "".join(f"{name:>12}" for name in systems[0].figures(cuts)))
+    _row("", list(systems[0].figures(cuts)), width)
     for system in systems:
-        means = system.figure_means(cuts).values()
-        click.echo(f"{system.name:{width}}" + "".join(f"{value:12.{places}f}" for value in means))
+        _row(system.name, [f"{value:.{places}f}" for value in system.figure_means(cuts).values()], width)
     for name, row in found.differences.items():
-        apart = (f"{scale * one.mean:+.{places}f}{'*' if one.p < 0.05 else ' '}" for one in row.values())
-        click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in apart) + f"  less {systems[0].name}")
+        apart = [_difference(one, scale, places) for one in row.values()]
+        _row(name, apart, width, f"  less {systems[0].name}")
     if len(systems) > 1:
         click.echo("* p < .05, paired by question")
     _tell_gold(found, width)
+
+
+def _row(name: str, cells: Sequence[str], width: int, note: str = "") -> None:
+    click.echo(f"{name:{width}}" + "".join(f"{cell:>12}" for cell in cells) + note)
+
+
+def _difference(one: "Difference", scale: float, places: int) -> str:
+    star = " "
+    if one.p < 0.05:
+        star = "*"
+    return f"{scale * one.mean:+.{places}f}{star}"
 
 
 def _tell_gold(found: "RetrievalFigures", width: int) -> None:
@@ -144,8 +165,8 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
     for system in found.systems:
         known = sum(outcome.gold is not None for outcome in system.outcomes)
         if known:
-            cells = "".join(f"{value:12.1f}" for value in system.gold_accuracy(found.cuts).values())
-            click.echo(f"{system.name:{width}}{cells}  by gold passage ({known:,} questions)")
+            cells = [f"{value:.1f}" for value in system.gold_accuracy(found.cuts).values()]
+            _row(system.name, cells, width, f"  by gold passage ({known:,} questions)")
 
 
 @evaluate.command(cls=shared.ManyValues)
@@ -166,7 +187,11 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
 @shared.FUSING
 @shared.BM25
 @shared.MATCH
-@click.option("--removed", is_flag=True, help="Ask again without the documents that have the answer: does it notice?")
+@click.option(
+    "--removed",
+    is_flag=True,
+    help="Ask again without the documents that hold the answer, and count how often there is an answer all the same.",
+)
 @shared.RIGHT
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
@@ -190,9 +215,10 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
     from mundap.evaluation.answers import AnswersTask, measure
     from mundap.index import locate
 
-    if gold and (index_path or options["run"] or options["predictions"]):
+    named = index_path or options["run"] or options["predictions"]
+    if gold and named:
         raise UsageError("--gold reads each question's own passage: leave out -i, --run and --predictions")
-    if not index_path and not gold and not options["predictions"] and not options["run"]:
+    if not gold and not named:
         index_path = str(locate.to_read(None))
     fusing = _fusing(options)
     task = AnswersTask(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)
@@ -202,7 +228,9 @@ def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **opt
     else:
         shared.tell_skipped(found.skipped, len(found.skipped))
         _tell_answers(found.as_dict())
-    return 3 if found.skipped else 0
+    if found.skipped:
+        return 3
+    return 0
 
 
 def _tell_answers(facts: dict[str, Any]) -> None:
@@ -211,7 +239,10 @@ def _tell_answers(facts: dict[str, Any]) -> None:
     for note in facts["notes"]:
         shared.note(shared.clean(note))
     rules = facts["questions_by_match"]
-    match = ", ".join(f"{rule} {count:,}" for rule, count in rules.items()) if len(rules) > 1 else facts["match"]
+    if len(rules) > 1:
+        match = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
+    else:
+        match = facts["match"]
     click.echo(f"{shared.count(facts['questions'], 'question')}, match: {match}")
     exact, overlap = labels(rules or ["string"])
     click.echo(f"{exact} {facts['exact_match']:.2f}, {overlap} {facts['f1']:.2f}")
@@ -239,7 +270,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 @_QRELS
 @_LEVEL
 @_CUTS
-@click.option("--at", type=click.IntRange(1), help="Within which rank a question counts as answered. [default: 20]")
+@click.option("--at", type=click.IntRange(1), help="The rank within which a question counts as answered. [default: 20]")
 @shared.MATCH
 @click.option("--show", default=5, show_default=True, help="How many questions of each kind to print.")
 @_REPORT
@@ -247,7 +278,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 def compare(
     first: str, second: str, at: int | None, show: int, report: str | None, as_json: bool, **options: Any
 ) -> int:
-    """Compare two runs: how sure the difference is, and which questions changed sides.
+    """Compare two runs: how significant the difference is, and which questions changed sides.
 
     Runs are DPR result files, which have questions and answers in them, or TREC runs, for which --qrels, or
     --questions and the index, say what is right. For each question that only one of them answers, the passage that
@@ -272,7 +303,9 @@ def compare(
     else:
         _tell(measured)
         _tell_changed(found, show)
-    return 3 if measured.skipped else 0
+    if measured.skipped:
+        return 3
+    return 0
 
 
 def _tell_changed(found: dict[str, Any], show: int) -> None:
@@ -286,13 +319,19 @@ def _tell_changed(found: dict[str, Any], show: int) -> None:
         share = found["word_overlap"][name]
         if not cases:
             continue
-        words = f"; the passages found have {100 * share:.0f} % of the questions' words" if share is not None else ""
+        words = ""
+        if share is not None:
+            words = f"; the passages found have {100 * share:.0f} % of the questions' words"
         click.echo(click.style(f"\nOnly {name}: {shared.count(len(cases), 'question')}{words}", bold=True))
         for case in cases[:show]:
-            answers = f"  [{'; '.join(case['answers'][:3])}]" if case["answers"] else ""
+            answers = ""
+            if case["answers"]:
+                answers = f"  [{'; '.join(case['answers'][:3])}]"
             click.echo(shared.clean(f"  ? {case['question'] or case['id']}{answers}"))
             _tell_passage(f"{case['rank']}.", case["passage"])
-            place = f", which has it at rank {case['other_rank']}" if case["other_rank"] else ""
+            place = ""
+            if case["other_rank"]:
+                place = f", which has it at rank {case['other_rank']}"
             _tell_passage(f"instead of (the first of {case['missed_by']}{place})", case["instead"])
 
 
@@ -300,6 +339,8 @@ def _tell_passage(label: str, passage: dict[str, Any] | None) -> None:
     if passage is None:
         return
     share = passage["word_overlap"]
-    words = f" ({100 * share:.0f} % of the words)" if share is not None else ""
+    words = ""
+    if share is not None:
+        words = f" ({100 * share:.0f} % of the words)"
     text = " ".join((passage["text"] or passage["id"]).split())
     click.echo(shared.clean(f"    {label} {passage['title']}{words}: {text[:160]}{'…' if len(text) > 160 else ''}"))

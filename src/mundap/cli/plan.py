@@ -70,5 +70,8 @@ def plan(
 
 def tell_need(need: "Need") -> None:
     """One line of a plan."""
-    shown = f"{need.amount:,.0f}" if not need.unit or need.amount >= 100 else f"{need.amount:,.1f}"
+    if not need.unit or need.amount >= 100:
+        shown = f"{need.amount:,.0f}"
+    else:
+        shown = f"{need.amount:,.1f}"
     click.echo(f"  {need.name:<20} {shown:>10} {need.unit:<6} = {need.arithmetic}")

@@ -24,7 +24,7 @@ from mundap.cli import shared
 @click.option("--scale", default="small", show_default=True, metavar="SCALE",
               help="tiny shows that it runs; small is for two cores; full has the papers' sizes.")  # fmt: skip
 @click.option("--keep-models", is_flag=True, help="Keep the trained models.")
-@click.option("-o", "--out", metavar="DIR", help="Where everything goes; for several experiments the same.")
+@click.option("-o", "--out", metavar="DIR", help="The output folder; use the same one for several experiments.")
 @shared.JSON
 def reproduce(
     name: str | None,
@@ -56,40 +56,48 @@ def reproduce(
     from mundap import experiments
     from mundap.errors import UsageError
 
-    if name is None or name == "list":
+    if name in (None, "list"):
         _list(as_json)
         return
-    names = [name]
-    if name == "all":
-        names = list(experiments.EXPERIMENTS)
-    for one in names:
-        experiments.experiment(one)  # raises if there is none of that name
+    names = _names(str(name))
     if not (base_model and out):
         raise UsageError("give --base-model and --out")
-    if bool(train_path) != bool(test_path) or (data and train_path):
-        raise UsageError("give --data, or -i with --train and --test, or none of these for the bundled examples")
     from mundap.experiments.lab import Inputs
     from mundap.experiments.scales import scale as scale_named
 
     size = scale_named(scale)
     files = _files(data, index_path, train_path, test_path, Path(out))
-    reader_path = Path(reader) if reader else None
+    reader_path = None
+    if reader:
+        reader_path = Path(reader)
     found = []
     for one in names:
         kept = keep_models or one != names[-1]  # a later table may have the same arms
         inputs = Inputs(files, Path(base_model), Path(out) / one, size, reader_path, kept, Path(out))
-        result = experiments.run(one, inputs, shared.note)
-        found.append(result)
+        found.append(experiments.run(one, inputs, shared.note))
         if not as_json:
-            _tell(result)
+            _tell(found[-1])
     if as_json:
         shared.print_json(found if name == "all" else found[0])
 
 
+def _names(name: str) -> list[str]:
+    """The experiment of that name, or all."""
+    from mundap.experiments import EXPERIMENTS, experiment
+
+    if name == "all":
+        return list(EXPERIMENTS)
+    experiment(name)  # raises if there is none of that name
+    return [name]
+
+
 def _files(data: str | None, index_path: str | None, train: str | None, test: str | None, out: Path) -> Any:
+    from mundap.errors import UsageError
     from mundap.experiments.data import DataFiles, bundled_data, find_data
     from mundap.index import locate
 
+    if bool(train) != bool(test) or (data and train):
+        raise UsageError("give --data, or -i with --train and --test, or none of these for the bundled examples")
     if train and test:
         return DataFiles((locate.to_read(index_path),), {"own": (Path(train), Path(test))})
     if data:
@@ -111,7 +119,9 @@ def _list(as_json: bool) -> None:
         return
     width = max(map(len, EXPERIMENTS))
     for name, one in EXPERIMENTS.items():
-        needs = f" ({one.data})" if one.data else ""
+        needs = ""
+        if one.data:
+            needs = f" ({one.data})"
         click.echo(f"{name:{width}}  ~{one.minutes:2} min  ~{one.gigabytes:.1f} GB  {one.summary}{needs}")
     click.echo()
     for name, size in SCALES.items():
@@ -123,7 +133,9 @@ def _tell(found: dict[str, Any]) -> None:
     for arm, row in found["arms"].items():
         cells = []
         for figure, value in row.items():
-            paper = f" [{value['paper']:.3g}]" if "paper" in value else ""
+            paper = ""
+            if "paper" in value:
+                paper = f" [{value['paper']:.3g}]"
             if "mean" in value:
                 cells.append(f"{figure.replace('_', ' ')} {value['mean']:.3g}{paper}")
         click.echo(f"  {arm}: {', '.join(cells)}")

@@ -30,7 +30,7 @@ MAX_QUESTION = 100_000
 @click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
               help="How many of each list hybrid considers.")  # fmt: skip
 @shared.FILTERS
-@click.option("--by-document", is_flag=True, help="One hit a document: its best passage.")
+@click.option("--by-document", is_flag=True, help="One hit per document: its best passage.")
 @shared.RERANK
 @shared.READER
 @shared.JSON
@@ -87,25 +87,31 @@ def _one(
 
     if mode == "all":
         results = {name: search_index(index, [question], k, name, reader, **options)[0] for name in MODES}
-        found = {name: result.hits for name, result in results.items()}
-        note = results["hybrid"].note
-        if as_json:
-            listed = {name: [hit.as_dict() for hit in hits] for name, hits in found.items()}
-            shared.print_json({"query": question, "modes": listed, **({"note": note} if note else {})})
-        else:
-            _side_by_side(question, found)
-            _show_note(note)
+        _compare_modes(results, as_json)
         return
     mode = mode or index.default_mode
     result = search_index(index, [question], k, mode, reader, **options)[0]
-    hits = result.hits
     if as_json:
         shared.print_json(result.as_dict())
-    else:
-        _listing(index, question, hits)
-        _show_note(result.note)
-    if not hits and not as_json:
+        return
+    _listing(index, question, result.hits)
+    _show_note(result.note)
+    if not result.hits:
         click.echo(_("Nothing found.") + _why(index, options["filters"], mode))
+
+
+def _compare_modes(results: "Mapping[Mode, SearchResult]", as_json: bool) -> None:
+    """What each mode found for the same question."""
+    first = results["hybrid"]
+    if not as_json:
+        _side_by_side(first.question, {name: result.hits for name, result in results.items()})
+        _show_note(first.note)
+        return
+    listed = {name: result.as_dict()["hits"] for name, result in results.items()}
+    told: dict[str, Any] = {"query": first.question, "modes": listed}
+    if first.note:
+        told["note"] = first.note
+    shared.print_json(told)
 
 
 def _show_note(note: str) -> None:
@@ -128,7 +134,6 @@ def _many(
 ) -> int:
     """Questions from standard input, in batches, one result for each line."""
     import itertools
-    import json
 
     from mundap.pipeline.search import search as search_index
     from mundap.records import SearchResult
@@ -136,21 +141,38 @@ def _many(
     if mode == "all":
         raise UsageError("--mode all shows one question: give it on the command line")
     mode = mode or index.default_mode
-    lines = (raw.decode("utf-8", "replace").strip() for raw in sys.stdin.buffer)
+    lines = map(_decoded, sys.stdin.buffer)
     bad = False
     while batch := list(itertools.islice(lines, 256)):
-        good = [line for line in batch if line and len(line) <= MAX_QUESTION]
-        found = dict(zip(good, search_index(index, good, k, mode, reader, **options), strict=True)) if good else {}
+        good = [line for line in batch if 0 < len(line) <= MAX_QUESTION]
+        results = []
+        if good:
+            results = search_index(index, good, k, mode, reader, **options)
+        found = dict(zip(good, results, strict=True))
         for line in batch:
-            result = found.get(line) or SearchResult(line[:100], mode, ())
-            if as_json:
-                click.echo(json.dumps(_as_line(line, result), ensure_ascii=False))
-            elif line:
-                click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
-                _listing(index, line[:1000], result.hits)
-                _show_note(result.note)
-        bad = bad or any(len(line) > MAX_QUESTION for line in batch)
-    return 3 if bad else 0
+            result = found.get(line, SearchResult(line[:100], mode, ()))
+            _show_line(index, line, result, as_json)
+        bad = bad or max(map(len, batch)) > MAX_QUESTION
+    if bad:
+        return 3
+    return 0
+
+
+def _decoded(line: bytes) -> str:
+    return line.decode("utf-8", "replace").strip()
+
+
+def _show_line(index: "Index", line: str, result: "SearchResult", as_json: bool) -> None:
+    import json
+
+    if as_json:
+        click.echo(json.dumps(_as_line(line, result), ensure_ascii=False))
+        return
+    if not line:
+        return
+    click.echo(click.style(f"? {shared.clean(line[:200])}", bold=True))
+    _listing(index, line[:1000], result.hits)
+    _show_note(result.note)
 
 
 def _as_line(line: str, result: "SearchResult") -> dict[str, Any]:
@@ -164,10 +186,9 @@ def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
     """Hits as text, the question's words highlighted when a person is looking."""
     for hit in hits:
         passage = hit.passage
-        parts = [
-            f"{name} {value:.3f}" for name, value in (("bm25", hit.bm25), ("dense", hit.dense)) if value is not None
-        ]
-        detail = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        detail = ""
+        if hit.bm25 is not None and hit.dense is not None:
+            detail = f" (bm25 {hit.bm25:.3f}, dense {hit.dense:.3f})"
         title = shared.clean(f"{hit.rank:2d}. {passage.title}")
         click.echo(f"{click.style(title, bold=True)}  {hit.score:.3f}{detail}")
         where = shared.clean(f"    {passage.source}  [{passage.start}:{passage.end}]  {passage.id}")
@@ -201,7 +222,9 @@ def _side_by_side(question: str, found: "Mapping[Mode, tuple[Hit, ...]]") -> Non
     for rank in range(max(map(len, found.values()), default=0)):
         cells = []
         for hits in found.values():
-            hit = hits[rank] if rank < len(hits) else None
+            hit = None
+            if rank < len(hits):
+                hit = hits[rank]
             cells.append(f"{escape(shared.clean(hit.passage.title))} [dim]{hit.score:.2f}[/dim]" if hit else "")
         table.add_row(str(rank + 1), *cells)
     Console(width=None if sys.stdout.isatty() else 110).print(table)

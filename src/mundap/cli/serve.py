@@ -27,11 +27,15 @@ from mundap.cli import shared
               "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
 @click.option("--proxy", default="", metavar="ADDRESS", help="Trust this proxy's X-Forwarded-For header for "
               "who the client is.")  # fmt: skip
-@click.option("--name", "names", multiple=True, metavar="HOST", help="What clients call the server beside its address: "
-              "needed behind a proxy if there is no token (repeatable).")  # fmt: skip
-@click.option("--rate", type=shared.Number(0), help="Requests a second of one client; 0 for no limit. [default: 50]")
-@click.option("--at-once", type=click.IntRange(0), help="Requests of one client at the same time; 0 for no limit. "
-              "[default: 32]")  # fmt: skip
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="HOST",
+    help="Another host name of this server; needed behind a proxy without a token (repeatable).",
+)
+@click.option("--rate", type=shared.Number(0), help="Requests per second and client; 0 for no limit. [default: 50]")
+@click.option("--at-once", type=click.IntRange(0), help="Concurrent requests per client; 0 for no limit. [default: 32]")
 @click.option("--timeout", "seconds", type=shared.Number(0.1), help="Seconds a request may take. [default: 30]")
 @click.option("--max-upload", type=click.IntRange(1), metavar="MB", help="The largest upload. [default: 32]")
 @click.option("--cache", type=click.IntRange(0), metavar="MB", help="Memory for cached answers. [default: 64]")
@@ -72,27 +76,38 @@ def serve(
 
 def named(indexes: tuple[str, ...]) -> dict[str, Path | str]:
     """Folders and addresses by their names; one without a name is called as its folder or collection is."""
-    from mundap.engines import Address, is_address
+    from mundap.engines import is_address
     from mundap.errors import UsageError
     from mundap.index import locate
 
     found: dict[str, Path | str] = {}
     for given in indexes or (str(locate.to_read(None)),):
-        name, equals, folder = given.partition("=") if "://" not in given.partition("=")[0] else ("", "", given)
-        where = folder if equals else given
-        path: Path | str = where if is_address(where) else Path(where)
-        if not equals and isinstance(path, str):
-            name = Address.parse(path).collection
-        elif not equals and isinstance(path, Path):
-            place = path.resolve()
-            name = place.parent.name if place.name == locate.NAME else place.name
+        name, equals, where = given.partition("=")
+        if not equals or "://" in name:  # an address may have options, with = in them
+            where = given
+            name = _name_of(where)
         if not name or name in found:
-            raise UsageError(f"two indexes are called {name!r}: name them, as in -i NAME={path}")
-        found[name] = path
+            raise UsageError(f"two indexes are called {name!r}: name them, as in -i NAME={where}")
+        found[name] = where if is_address(where) else Path(where)
     return found
+
+
+def _name_of(where: str) -> str:
+    from mundap.engines import Address, is_address
+    from mundap.index import locate
+
+    if is_address(where):
+        return Address.parse(where).collection
+    place = Path(where).resolve()
+    if place.name == locate.NAME:
+        return place.parent.name
+    return place.name
 
 
 def token(file: str | None) -> str | None:
     """The token clients must show: from a file or the environment, never on the command line, which others see."""
-    given = Path(file).read_text("utf-8") if file else os.environ.get("MUNDAP_TOKEN", "")
+    if file:
+        given = Path(file).read_text("utf-8")
+    else:
+        given = os.environ.get("MUNDAP_TOKEN", "")
     return given.strip() or None

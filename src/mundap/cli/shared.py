@@ -39,14 +39,14 @@ READ_ANYWHERE = click.option(
     "--index",
     "index_path",
     metavar="DIR|ADDRESS",
-    help="The index: a folder, or in an engine, as milvus://host:19530/name. [default: .mundap/ here or in the nearest "
-    "parent]",
+    help="The index: a folder, or an engine's address such as milvus://host:19530/name. [default: "
+    ".mundap/ here or in the nearest parent]",
 )
 WRITE = click.option(
     "-o",
     "--out",
     metavar="DIR|ADDRESS",
-    help="The index to write: a folder, or in an engine. [default: .mundap/ here or in the nearest parent]",
+    help="The index to write: a folder, or an engine's address. [default: .mundap/ here or in the nearest parent]",
 )
 READER = click.option("--reader", metavar="NAME|DIR", help="The reader. [default: the built-in one]")
 RERANK = click.option(
@@ -76,7 +76,7 @@ class Registry(click.Choice[str]):
         return (*self._extra, *(get_args(found) or found))
 
 
-class InputFile(click.ParamType[str]):
+class _InputFile(click.ParamType[str]):
     """A file to read. `-` is standard input; that and a pipe are copied first, as files are read more than once."""
 
     name = "file"
@@ -121,7 +121,7 @@ RAY = click.option("--ray", "cluster", is_flag=False, flag_value="local", metava
                    help="Encode over a Ray cluster; without an address, over the cores of this machine.")  # fmt: skip
 
 
-INPUT = InputFile()
+INPUT = _InputFile()
 MODE = Registry("mundap.index.modes", "MODES")
 FUSION = Registry("mundap.index.modes", "FUSIONS")
 PRECISION = Registry("mundap.models.folder", "Precision")
@@ -177,7 +177,7 @@ class ManyValues(click.Command):
         return all(value in kind.choices for value in word.split(","))
 
 
-class BadIndexOption(click.UsageError):
+class _BadIndexOption(click.UsageError):
     """-i and -o were both given and differ."""
 
 
@@ -189,7 +189,7 @@ def changed_index(function: Callable[..., Any]) -> Callable[..., Any]:
 def one_index(index_path: str | None, out: str | None) -> str | None:
     """The index given by -i or -o."""
     if index_path and out and index_path != out:
-        raise BadIndexOption("-i and -o name two indexes: give one")
+        raise _BadIndexOption("-i and -o name two indexes: give one")
     return index_path or out
 
 
@@ -197,7 +197,9 @@ def place(given: str | None, find: "Callable[[str | None], Path]") -> "str | Pat
     """Where the index is: the address of an engine, or the folder that is meant."""
     from mundap.engines import is_address
 
-    return given if given is not None and is_address(given) else find(given)
+    if given is not None and is_address(given):
+        return given
+    return find(given)
 
 
 def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -209,8 +211,8 @@ def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
             "--where",
             "facts",
             "KEY=VALUE",
-            "Only with this fact, such as language=ko or 'modified>2024'; `mundap info` "
-            "lists what there is (repeatable).",
+            "Only passages with this metadata, such as language=ko or 'modified>2024'; `mundap info` lists "
+            "the keys (repeatable).",
         ),
     )
     for name, variable, metavar, text in reversed(options):
@@ -333,7 +335,9 @@ def wrapped(text: str, indent: int = 0) -> list[str]:
     from rich.text import Text
 
     width = min(100, shutil.get_terminal_size((100, 24)).columns) - indent
-    system: Any = "standard" if coloured() else None
+    system: Any = None
+    if coloured():
+        system = "standard"
     console = Console(width=max(width, 20), color_system=system, force_terminal=coloured())
     with console.capture() as captured:
         console.print(Text.from_ansi(text))
@@ -403,7 +407,9 @@ def _bar(what: str, unit: str, total: int | None = None) -> Iterator[Callable[..
 
         def show(done: int, shown: int, total: int | None, also: str = "") -> None:
             elapsed = bar.tasks[0].elapsed or 0
-            rate = f"{done / elapsed:,.0f}" if elapsed > 0.5 else "-"
+            rate = "-"
+            if elapsed > 0.5:
+                rate = f"{done / elapsed:,.0f}"
             bar.update(task, completed=shown, total=total, done=done, rate=rate, also=also)
 
         yield show

@@ -182,7 +182,9 @@ def _hybrid(index: "Index") -> Iterator[str]:
         "and scaled to mean 0 and standard deviation 1 (z), then mixed: (1 - w) z(BM25) + w z(dense). The weight w = "
         "{weight} was fitted on held-back questions."
     )
-    weight = index.encoder.config.fusion_weight if index.encoder else 0
+    weight = 0.0
+    if index.encoder:
+        weight = index.encoder.config.fusion_weight
     yield from _text(words.format(weight=weight))
     yield from _ranking(index, _QUESTION, "hybrid")
     yield _command(f'mundap search --mode all -k 3 "{_QUESTION}"')
@@ -211,7 +213,9 @@ def _reader(index: "Index") -> Iterator[str]:
     if found.note:  # no reader for that language is installed
         question = _TO_READ
         found = ask(index, question)
-    best = found.answers[0] if found.answers else found.guess
+    best = found.guess
+    if found.answers:
+        best = found.answers[0]
     if best is not None:
         answer = click.style(shared.clean(best.text), bold=True)
         sure = _("{percent} sure").format(percent=f"{100 * best.confidence:.0f} %")

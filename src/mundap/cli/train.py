@@ -227,7 +227,9 @@ def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **
         for group, figures in found.get("groups", {}).items():
             click.echo(f"{group}:")
             _tell_confidence(figures, "  ")
-    return 3 if found["skipped"] else 0
+    if found["skipped"]:
+        return 3
+    return 0
 
 
 def _tell_confidence(figures: dict[str, Any], indent: str = "") -> None:

@@ -23,7 +23,6 @@ Qrels = dict[str, dict[str, int]]
 """How relevant each judged document is to each question."""
 
 _WHOLE = re.compile(r"-?[0-9]{1,9}")
-_SPLITS = ("train", "test", "dev")
 
 
 def read_qrels(path: str | Path) -> tuple[Qrels, list[Skipped]]:
@@ -39,28 +38,34 @@ def read_qrels(path: str | Path) -> tuple[Qrels, list[Skipped]]:
     skipped: list[Skipped] = []
     try:
         for number, row in table(file, quoted=False):
-            where = f"{file.source}:{number}"
             if isinstance(row, Skipped):
                 skipped.append(row)
                 continue
-            cells = row if len(row) in (3, 4) else "\t".join(row).split()
-            if number == 1 and len(cells) == 3 and not _is_whole(cells[-1]) and cells[-1].strip().isalpha():
-                continue  # the header
-            if len(cells) not in (3, 4) or not _is_whole(cells[-1]):
-                skipped.append(Skipped(where, "expected: question, (0,) document, relevance"))
-                continue
-            judged = qrels.setdefault(cells[0].strip(), {})
-            name = cells[-2].strip()
-            if judged.get(name, int(cells[-1])) != int(cells[-1]):
-                skipped.append(Skipped(where, f"document {name} is judged twice, differently: the first counts"))
-                continue
-            judged[name] = int(cells[-1])
+            problem = _add_judgement(qrels, row, number)
+            if problem:
+                skipped.append(Skipped(f"{file.source}:{number}", problem))
     except STREAM_ERRORS as error:
         raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
-    if not qrels:
-        reason = f" {skipped[0].source}: {skipped[0].reason}." if skipped else ""
-        raise MundapError(f"{path}: no judgements in it.{reason}")
-    return qrels, skipped
+    if qrels:
+        return qrels, skipped
+    reasons = [f" {one.source}: {one.reason}." for one in skipped[:1]]
+    raise MundapError(f"{path}: no judgements in it.{''.join(reasons)}")
+
+
+def _add_judgement(qrels: Qrels, row: list[str], number: int) -> str:
+    """Take up one line, or say what is wrong with it."""
+    cells = list(map(str.strip, row))
+    if len(cells) not in (3, 4):
+        cells = " ".join(row).split()
+    if number == 1 and len(cells) == 3 and cells[-1].isalpha():
+        return ""  # the header
+    if len(cells) not in (3, 4) or not _WHOLE.fullmatch(cells[-1]):
+        return "expected: question, (0,) document, relevance"
+    question, document, grade = cells[0], cells[-2], int(cells[-1])
+    judged = qrels.setdefault(question, {})
+    if judged.setdefault(document, grade) != grade:
+        return f"document {document} is judged twice, differently: the first counts"
+    return ""
 
 
 def qrels_path(folder: Path, split: str | None = None) -> Path:
@@ -69,38 +74,29 @@ def qrels_path(folder: Path, split: str | None = None) -> Path:
     Raises:
         MundapError: They are not there.
     """
-    for name in [split] if split else ["test", "dev", "train"]:
-        path = folder / "qrels" / f"{name}.tsv"
-        if path.is_file():
-            return path
-    wanted = f"qrels/{split}.tsv" if split else "qrels/test.tsv, dev.tsv or train.tsv"
-    raise MundapError(f"{folder}: no {wanted}. A BEIR folder has corpus.jsonl, queries.jsonl and qrels/.")
+    if split:
+        return _first(folder, f"qrels/{split}.tsv")
+    return _first(folder, "qrels/test.tsv", "qrels/dev.tsv", "qrels/train.tsv")
 
 
 def queries_path(folder: Path) -> Path:
     """The questions of a BEIR folder."""
-    return _part(folder, "queries.jsonl")
+    return _first(folder, "queries.jsonl", "queries.jsonl.gz")
 
 
-def _part(folder: Path, name: str) -> Path:
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
-    raise MundapError(f"{folder}: no {name}. A BEIR folder has corpus.jsonl, queries.jsonl and qrels/.")
+def _first(folder: Path, *names: str) -> Path:
+    """The first of some files that is there."""
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise MundapError(f"{folder}: no {' or '.join(names)}. A BEIR folder has corpus.jsonl, queries.jsonl and qrels/.")
 
 
 def read_examples(folder: Path) -> Iterator[Example | Skipped]:
     """Training examples: judged documents are positives, those judged 0 hard negatives."""
-    qrels, skipped = read_qrels(
-        next((path for split in _SPLITS if (path := folder / "qrels" / f"{split}.tsv").is_file()), qrels_path(folder))
-    )
+    qrels, skipped = read_qrels(_first(folder, "qrels/train.tsv", "qrels/test.tsv", "qrels/dev.tsv"))
     yield from skipped
-    needed = {name for judged in qrels.values() for name in judged}
-    texts: dict[str, Context] = {}
-    for _, row in json_lines(open_file(_part(folder, "corpus.jsonl"))):
-        context = None if isinstance(row, Skipped) else as_context(row)
-        if context and context.id in needed:
-            texts[context.id] = context
+    texts = _judged_texts(folder, qrels)
     for question in read_jsonl(open_file(queries_path(folder))):
         if isinstance(question, Skipped):
             yield question
@@ -108,6 +104,19 @@ def read_examples(folder: Path) -> Iterator[Example | Skipped]:
             yield _example(folder, question, qrels.pop(question.id), texts)
     for name in qrels:
         yield Skipped(f"{folder}/queries.jsonl", f"question {name} is judged but not there")
+
+
+def _judged_texts(folder: Path, qrels: Qrels) -> dict[str, Context]:
+    """The documents that have a judgement, by id."""
+    needed: set[str] = set()
+    for judged in qrels.values():
+        needed.update(judged)
+    texts: dict[str, Context] = {}
+    for _, row in json_lines(open_file(_first(folder, "corpus.jsonl", "corpus.jsonl.gz"))):
+        context = as_context(row)
+        if context and context.id in needed:
+            texts[context.id] = context
+    return texts
 
 
 def _example(folder: Path, question: Question, judged: dict[str, int], texts: dict[str, Context]) -> Example | Skipped:
@@ -173,7 +182,3 @@ def _writing(folder: Path) -> Iterator[Callable[[Example], None]]:
 def _one_word(name: str) -> str:
     """An id that a table can hold."""
     return "_".join(name.split())
-
-
-def _is_whole(cell: str) -> bool:
-    return _WHOLE.fullmatch(cell.strip()) is not None

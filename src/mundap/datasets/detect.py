@@ -51,7 +51,9 @@ class FileFormat:
         if self.layout in ("array", "object"):
             return "dpr-json"
         if self.layout == "lines":
-            return "tevatron" if b'"positive_passages"' in self.head else "dpr-jsonl"
+            if b'"positive_passages"' in self.head:
+                return "tevatron"
+            return "dpr-jsonl"
         if len(self.first_row) == 3 and all(cell.strip().isdigit() for cell in self.first_row):
             return "triple-ids"
         return "triples"
@@ -63,7 +65,9 @@ class FileFormat:
             return "dpr"
         if self.layout in ("object", "lines"):
             # The first value of Pyserini's object is a result; that of a result is a text or a list.
-            return "pyserini" if _OBJECT_OF_OBJECTS.match(self.head) else "dpr-lines"
+            if _OBJECT_OF_OBJECTS.match(self.head):
+                return "pyserini"
+            return "dpr-lines"
         if len(self.first_row) == 4 and self.first_row[0].strip().isdigit() and self.first_row[1].strip().isdigit():
             return "top1000"
         return "trec"

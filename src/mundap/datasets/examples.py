@@ -56,21 +56,16 @@ def read_examples(path: str | Path, form: str | None = None, texts: Texts | None
         MundapError: The file is missing or breaks off, or it has triples of ids and no texts were given.
     """
     form = form or detect(path).examples
-    if form == "triple-ids" and texts is None:
-        raise UsageError(f"{path} has triples of ids: give the file of the queries and the index of the passages too")
     try:
         if form == "beir":
             yield from beir.read_examples(Path(path))
-            return
-        file = open_file(path)
-        if form == "triples":
-            yield from _read_triples(file)
-            return
-        if form == "triple-ids" and texts is not None:
-            yield from _read_triple_ids(file, texts)
-            return
-        for where, position, row in rows(file, form):
-            yield row if isinstance(row, Skipped) else example(row, position, where)
+        elif form == "triples":
+            yield from _read_triples(open_file(path))
+        elif form == "triple-ids":
+            yield from _read_triple_ids(open_file(path), texts)
+        else:
+            for where, position, row in rows(open_file(path), form):
+                yield row if isinstance(row, Skipped) else example(row, position, where)
     except STREAM_ERRORS as error:
         raise MundapError(f"{path}: {explain(error)}. Repair or replace the file.") from error
 
@@ -174,66 +169,69 @@ def _triples(path: Path) -> Iterator[Write]:
 
 def _read_triples(file: SourceFile) -> Iterator[Example | Skipped]:
     """MS MARCO's question, positive, negative; rows of the same question and positive make one example."""
-    same: tuple[str, str] | None = None
-    negatives: list[Context] = []
     count = 0
+    for found in _grouped(file, "expected three columns, none empty: question, positive, negative"):
+        if isinstance(found, Skipped):
+            yield found
+        elif found.has_ids():
+            yield Skipped(found.where, "a triple of ids among triples of texts")
+        else:
+            negatives = tuple(Context(text=text) for text in found.negatives)
+            yield Example(Question(str(count), found.question), (Context(text=found.positive),), negatives)
+            count += 1
+
+
+def _read_triple_ids(file: SourceFile, texts: Texts | None) -> Iterator[Example | Skipped]:
+    """MS MARCO's qidpidtriples: ids of question, positive and negative; rows of the same two make one example."""
+    if texts is None:
+        told = "{path} has triples of ids: give the file of the queries and the index of the passages too"
+        raise UsageError(told, path=file.path)
+    for found in _grouped(file, "expected three columns: ids of question, positive, negative"):
+        yield found if isinstance(found, Skipped) else _from_ids(found, texts)
+
+
+@dataclass(slots=True)
+class _Triples:
+    """Rows of one question and positive."""
+
+    where: str
+    question: str
+    positive: str
+    negatives: list[str]
+
+    def has_ids(self) -> bool:
+        """Whether these are ids, and no texts."""
+        return all(cell.strip().isdigit() for cell in (self.question, self.positive, *self.negatives))
+
+
+def _grouped(file: SourceFile, expected: str) -> Iterator["_Triples | Skipped"]:
+    """Rows of three columns, those of the same question and positive together."""
+    group: _Triples | None = None
     for number, row in table(file, quoted=False):
         where = f"{file.source}:{number}"
         if isinstance(row, Skipped):
             yield row
-            continue
-        if len(row) != 3 or not all(cell.strip() for cell in row):
-            yield Skipped(where, "expected three columns, none empty: question, positive, negative")
-            continue
-        if all(cell.strip().isdigit() for cell in row):
-            yield Skipped(where, "a triple of ids among triples of texts")
-            continue
-        if same and same != (row[0], row[1]):
-            yield _from_triples(same, negatives, count)
-            negatives = []
-            count += 1
-        same = row[0], row[1]
-        negatives.append(Context(text=row[2]))
-    if same:
-        yield _from_triples(same, negatives, count)
+        elif len(row) != 3 or not all(map(str.strip, row)):
+            yield Skipped(where, expected)
+        elif group and (group.question, group.positive) == (row[0], row[1]):
+            group.negatives.append(row[2])
+        else:
+            if group:
+                yield group
+            group = _Triples(where, row[0], row[1], [row[2]])
+    if group:
+        yield group
 
 
-def _read_triple_ids(file: SourceFile, texts: Texts) -> Iterator[Example | Skipped]:
-    """MS MARCO's qidpidtriples: ids of question, positive and negative. Rows of one question and positive are one."""
-    same: tuple[str, str] | None = None
-    where = ""
-    negatives: list[str] = []
-    for number, row in table(file, quoted=False):
-        if isinstance(row, Skipped):
-            yield row
-            continue
-        if len(row) != 3:
-            yield Skipped(f"{file.source}:{number}", "expected three columns: ids of question, positive, negative")
-            continue
-        question, positive, negative = (cell.strip() for cell in row)
-        if same and same != (question, positive):
-            yield _from_ids(*same, negatives, texts, where)
-            negatives = []
-        if not negatives:
-            where = f"{file.source}:{number}"
-        same = question, positive
-        negatives.append(negative)
-    if same:
-        yield _from_ids(*same, negatives, texts, where)
-
-
-def _from_ids(question: str, positive: str, negatives: list[str], texts: Texts, where: str) -> Example | Skipped:
+def _from_ids(found: _Triples, texts: Texts) -> Example | Skipped:
+    question, positive = found.question.strip(), found.positive.strip()
     asked, right = texts.questions.get(question), texts.passage(positive)
     if asked is None:
-        return Skipped(where, f"question {question} is not among the queries")
+        return Skipped(found.where, f"question {question} is not among the queries")
     if right is None:
-        return Skipped(where, f"passage {positive} is not in the index")
-    wrong = [texts.passage(name) for name in negatives]
-    return Example(asked, (right,), tuple(context for context in wrong if context is not None))
-
-
-def _from_triples(same: tuple[str, str], negatives: list[Context], position: int) -> Example:
-    return Example(Question(str(position), same[0]), (Context(text=same[1]),), tuple(negatives))
+        return Skipped(found.where, f"passage {positive} is not in the index")
+    wrong = [texts.passage(name.strip()) for name in found.negatives]
+    return Example(asked, (right,), tuple(filter(None, wrong)))
 
 
 _WRITERS: dict[str, Writing] = {

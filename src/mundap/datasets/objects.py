@@ -1,6 +1,7 @@
 """Questions in JSON: one reader for the many names that the field has for the same few things."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -51,7 +52,9 @@ def _from_value(value: Any, positions: Iterator[int], where: str) -> Iterator[Qu
 def _from_article(article: Mapping[str, Any], positions: Iterator[int], where: str) -> Iterator[Question | Skipped]:
     title = str(article.get("title", "")).replace("_", " ")
     for paragraph in article["paragraphs"]:
-        rows = paragraph.get("qas") if isinstance(paragraph, dict) else None
+        rows = None
+        if isinstance(paragraph, dict):
+            rows = paragraph.get("qas")
         if not isinstance(rows, list):
             yield Skipped(where, "a paragraph without questions (`qas`)")
             continue
@@ -67,7 +70,7 @@ def _from_article(article: Mapping[str, Any], positions: Iterator[int], where: s
 
 def from_row(row: Mapping[str, Any], position: str, where: str) -> Iterator[Question | Skipped]:
     """The question in one object, after a word about each part of it that cannot be used."""
-    text = next((row[key] for key in _QUESTION if isinstance(row.get(key), str)), None)
+    text = _question_text(row)
     if text is None:
         yield Skipped(where, f"no question: expected one of the fields {', '.join(_QUESTION)}")
         return
@@ -75,18 +78,24 @@ def from_row(row: Mapping[str, Any], position: str, where: str) -> Iterator[Ques
         yield Skipped(where, "empty question")
         return
     raw = next((row[key] for key in _ANSWERS if row.get(key) is not None), ())
-    answers, starts = _answers(raw)
     unanswerable = _is_unanswerable(row, raw)
-    if unanswerable:
-        answers = []
-    good = tuple(dict.fromkeys(clean(answer) for answer in answers if answer.strip()))
-    if not all(map(str.strip, answers)):
+    answers, starts = ([], []) if unanswerable else _answers(raw)
+    good = list(filter(str.strip, answers))
+    if len(good) < len(answers):
         yield Skipped(where, "an empty answer was left out")
     gold = tuple(_gold(row))
     start = None
     if starts and gold and good:
         start = starts[0]
-    yield Question(clean(_name(row, position)), clean(text.strip()), good, gold, start, unanswerable)
+    unique = tuple(dict.fromkeys(map(_clean, good)))
+    yield Question(_clean(_name(row, position)), _clean(text.strip()), unique, gold, start, unanswerable)
+
+
+def _question_text(row: Mapping[str, Any]) -> str | None:
+    for key in _QUESTION:
+        if isinstance(row.get(key), str):
+            return str(row[key])
+    return None
 
 
 def _is_unanswerable(row: Mapping[str, Any], raw: Any) -> bool:
@@ -105,18 +114,19 @@ def _name(row: Mapping[str, Any], position: str) -> str:
 def _answers(value: Any) -> tuple[list[str], list[int]]:
     """Answers, and where they begin if that is told, out of any of the shapes in use."""
     if isinstance(value, str):
-        found = [quoted or plain for quoted, plain in _DESCRIPTION.findall(value)] if "(description" in value else []
-        return found or [value], []
+        described = [quoted or plain for quoted, plain in _DESCRIPTION.findall(value)]
+        return described or [value], []
     if isinstance(value, int | float) and not isinstance(value, bool):
         return [str(value)], []
     if isinstance(value, dict):
         return _answers_of_object(value)
     answers: list[str] = []
     starts: list[int] = []
-    for part in value if isinstance(value, list | tuple) else ():
-        if isinstance(part, dict) and isinstance(part.get("answer_start"), int):
-            starts.append(part["answer_start"])
-        answers += _answers(part)[0]
+    if isinstance(value, list | tuple):
+        for part in value:
+            texts, places = _answers(part)
+            answers += texts
+            starts += places[:1]
     return answers, starts
 
 
@@ -125,24 +135,26 @@ def _answers_of_object(value: Mapping[str, Any]) -> tuple[list[str], list[int]]:
     named = {key.lower(): part for key, part in value.items()}
     if "text" in named:
         starts = named.get("answer_start")
-        listed = starts if isinstance(starts, list) else [starts]
-        return _answers(named["text"])[0], [start for start in listed if isinstance(start, int)]
+        if not isinstance(starts, list):
+            starts = [starts]
+        return _answers(named["text"])[0], [start for start in starts if isinstance(start, int)]
     return _answers(named.get("value"))[0] + _answers(named.get("aliases"))[0], []
 
 
 def _gold(row: Mapping[str, Any]) -> Iterator[Context]:
     for key in _POSITIVES:
         if isinstance(row.get(key), list):
-            yield from (context for part in row[key] if (context := as_context(part)) is not None)
+            yield from filter(None, map(as_context, row[key]))
             return
-    context = row.get("context", row.get("passage"))
-    title = row.get("title")
-    if isinstance(context, str) and context.strip():
-        yield Context(title=clean(title) if isinstance(title, str) else "", text=clean(context))
+    text = _text(row.get("context", row.get("passage")))
+    if text.strip():
+        yield Context(title=_text(row.get("title")), text=text)
     named = row.get("gold", ())
-    for name in named if isinstance(named, list | tuple) else (named,):
+    if not isinstance(named, list | tuple):
+        named = (named,)
+    for name in named:
         if isinstance(name, str | int) and name != "":
-            yield Context(id=clean(str(name)))
+            yield Context(id=_clean(str(name)))
 
 
 def as_context(value: Any) -> Context | None:
@@ -150,22 +162,23 @@ def as_context(value: Any) -> Context | None:
     if not isinstance(value, dict):
         return None
     name = next((str(value[key]) for key in _CONTEXT_ID if isinstance(value.get(key), str | int)), "")
-    text, title = value.get("text"), value.get("title")
-    if not isinstance(text, str):
-        text = ""
+    text = _text(value.get("text"))
     if not name and not text.strip():
         return None
     told = value.get("has_answer")
-    return Context(
-        id=clean(name),
-        title=clean(title) if isinstance(title, str) else "",
-        text=clean(text),
-        score=as_score(value.get("score")),
-        has_answer=told if isinstance(told, bool) else None,
-    )
+    if not isinstance(told, bool):
+        told = None
+    return Context(_clean(name), _text(value.get("title")), text, _score(value.get("score")), told)
 
 
-def clean(text: str) -> str:
+def _text(value: Any) -> str:
+    """A text that can be stored; what is none counts as empty."""
+    if isinstance(value, str):
+        return _clean(value)
+    return ""
+
+
+def _clean(text: str) -> str:
     """JSON may hold lone surrogates, which no file can: they become the replacement character."""
     try:
         text.encode()
@@ -174,10 +187,12 @@ def clean(text: str) -> str:
         return text.encode("utf-8", "replace").decode()
 
 
-def as_score(value: Any) -> float:
+def _score(value: Any) -> float:
     """A score that may be a number or, as DPR writes it, a string; what is neither counts as 0."""
     try:
         score = float(value)
     except (TypeError, ValueError, OverflowError):
         return 0.0
-    return score if abs(score) < float("inf") else 0.0  # NaN fails the comparison as well
+    if math.isfinite(score):
+        return score
+    return 0.0

@@ -52,7 +52,9 @@ def _rows(path: str | Path) -> dict[str, Any] | list[Any]:
     if rows and isinstance(rows[0], Skipped):  # or over many
         with file.open() as stream:
             whole = json.load(stream)
-        return whole if isinstance(whole, dict) else [whole]
+        if isinstance(whole, dict):
+            return whole
+        return [whole]
     return rows
 
 
@@ -73,16 +75,22 @@ def _text(value: Any) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, list):
-        return _text(value[0]) if value else ""
+        if value:
+            return _text(value[0])
+        return ""
     if isinstance(value, dict):
         key = _key(value)
-        return _text(value[key]) if key else None
+        if key:
+            return _text(value[key])
+        return None
     return None
 
 
 def _key(row: dict[str, Any]) -> str | None:
     """Under which key a row has its prediction, or None if under none that is known."""
-    answers = "answers" if _is_asked(row.get("answers")) else None
+    answers = None
+    if _is_asked(row.get("answers")):
+        answers = "answers"
     return next((key for key in _KEYS if key in row), answers)
 
 

@@ -80,7 +80,9 @@ def read_all(
         else:
             skipped.append(found)
     if not questions:
-        reason = f" The first row that was skipped: {skipped[0].source}: {skipped[0].reason}." if skipped else ""
+        reason = ""
+        if skipped:
+            reason = f" The first row that was skipped: {skipped[0].source}: {skipped[0].reason}."
         raise MundapError(f"{path}: no question in it.{reason} The formats are listed in docs/formats.md.")
     return questions, skipped
 
@@ -106,7 +108,9 @@ def match_for(answers: Sequence[str]) -> Mode:
     """How answers like these are to be looked for."""
     if 4 * sum(map(looks_like_pattern, answers)) > len(answers):
         return "regex"
-    return "cjk" if _is_cjk(answers) else "string"
+    if _is_cjk(answers):
+        return "cjk"
+    return "string"
 
 
 def match_of(question: Question, match: Mode) -> Mode:
@@ -118,7 +122,9 @@ def match_of(question: Question, match: Mode) -> Mode:
     """
     if match != "cjk":
         return match
-    return "cjk" if _is_cjk(question.answers) or _is_cjk(question.text.split()) else "string"
+    if _is_cjk(question.answers) or _is_cjk(question.text.split()):
+        return "cjk"
+    return "string"
 
 
 def _is_cjk(texts: Sequence[str]) -> bool:

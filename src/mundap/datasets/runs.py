@@ -46,7 +46,8 @@ def read_run(path: str | Path, faults: Faults | None = None) -> Iterator[Result]
     Raises:
         MundapError: The file is missing, broken, or not a run.
     """
-    faults = faults if faults is not None else Faults()
+    if faults is None:
+        faults = Faults()
     file = open_file(path)
     try:
         found = detect(path)
@@ -65,7 +66,10 @@ def read_run(path: str | Path, faults: Faults | None = None) -> Iterator[Result]
 
 def _read_dpr(file: SourceFile, by_line: bool, faults: Faults) -> Iterator[Result]:
     """An array of results, JSON lines of them, or Pyserini's object with a result under each question id."""
-    rows: Iterable[tuple[Any, Any]] = json_lines(file) if by_line else json_items(file, members=True)
+    if by_line:
+        rows: Iterable[tuple[Any, Any]] = json_lines(file)
+    else:
+        rows = json_items(file, members=True)
     for count, (key, row) in enumerate(rows):
         if isinstance(row, Skipped):
             faults.skipped.append(row)
@@ -102,7 +106,9 @@ def _once(result: Result, faults: Faults) -> Result:
             faults.duplicates += 1
         else:
             seen[name] = context
-    return result if len(seen) == len(result.contexts) else replace(result, contexts=tuple(seen.values()))
+    if len(seen) == len(result.contexts):
+        return result
+    return replace(result, contexts=tuple(seen.values()))
 
 
 class _Lines:
@@ -163,7 +169,9 @@ def _trec_row(line: bytes | Unreadable) -> tuple[bytes, bytes, float] | None:
             row = cells[0], cells[2], float(cells[4])
     except (IndexError, ValueError):
         return None
-    return None if math.isnan(row[2]) else row
+    if math.isnan(row[2]):
+        return None
+    return row
 
 
 def _read_top1000(file: SourceFile, faults: Faults) -> Iterator[Result]:
@@ -188,7 +196,9 @@ def _read_top1000(file: SourceFile, faults: Faults) -> Iterator[Result]:
 
 def _require(lines: _Lines, file: SourceFile, faults: Faults) -> None:
     if not lines:
-        reason = f" {faults.skipped[0].source}: {faults.skipped[0].reason}." if faults.skipped else ""
+        reason = ""
+        if faults.skipped:
+            reason = f" {faults.skipped[0].source}: {faults.skipped[0].reason}."
         raise MundapError(f"{file.path}: no run in it.{reason}")
 
 
@@ -250,4 +260,6 @@ def _one_word(name: str) -> str:
 def _from_one_word(name: bytes) -> str:
     """An id out of a TREC run."""
     text = name.decode("utf-8", "replace")
-    return _CODED.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text
+    if "%" in text:
+        return _CODED.sub(lambda match: chr(int(match[1], 16)), text)
+    return text

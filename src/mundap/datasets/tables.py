@@ -40,14 +40,20 @@ def read_csv(file: SourceFile) -> Iterator[Question | Skipped]:
         if isinstance(row, Skipped):
             yield row
             continue
-        header = _header(row) if position == 0 else None
+        header = None
+        if position == 0:
+            header = _header(row)
         if header is not None:
             columns = header
         elif len(row) != columns.count:
             yield Skipped(where, f"{len(row)} columns: {_expected(columns)}")
         else:
-            name = row[columns.id].strip() if columns.id is not None else ""
-            answers = _listed(row[columns.answers]) if columns.answers is not None else []
+            name = ""
+            if columns.id is not None:
+                name = row[columns.id].strip()
+            answers: list[str] | str = []
+            if columns.answers is not None:
+                answers = _listed(row[columns.answers])
             yield from _question(name or str(position), row[columns.question], answers, where)
 
 
@@ -100,7 +106,9 @@ def read_wikimovies(file: SourceFile) -> Iterator[Question | Skipped]:
         else:
             answers = [part.strip() for part in row[1].split(", ")]
             # "Crouching Tiger, Hidden Dragon" is one title: the whole is a possible answer too.
-            whole = [row[1].strip()] if len(answers) > 1 else []
+            whole = []
+            if len(answers) > 1:
+                whole = [row[1].strip()]
             yield from _question(str(position), _WIKIMOVIES.sub("", row[0], count=1), answers + whole, where)
 
 
@@ -142,6 +150,10 @@ def _listed(cell: str) -> list[str] | str:
         value = ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         # An answer may simply begin with a bracket; a list that does not end is a broken row.
-        return [cell] if not cell.startswith(("['", '["', "[]")) else "a broken list of answers"
-    values = value if isinstance(value, list | tuple) else [cell]
+        if not cell.startswith(("['", '["', "[]")):
+            return [cell]
+        return "a broken list of answers"
+    values = value
+    if not isinstance(value, list | tuple):
+        values = [cell]
     return [str(part) for part in values]

@@ -61,7 +61,7 @@ def find(
     try:
         patterns = GitIgnoreSpec.from_lines(ignore)
     except ValueError as error:
-        raise UsageError(f"--ignore: {error}") from error
+        raise UsageError("a pattern of files to leave out cannot be used: {error}", error=error) from error
     seen: set[int] = set()
     for path in paths:
         for file in _below(path, base, patterns, exclude.resolve() if exclude else None, follow_links):

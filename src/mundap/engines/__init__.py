@@ -30,7 +30,7 @@ def connect(where: str, existing: bool = False) -> "Engine":
 
     address = Address.parse(where)
     if existing and address.scheme == "milvus+lite" and not Path(address.place).exists():
-        raise IndexMissing(f"no index at {where}. Make one with: mundap index PATHS… -o {where}")
+        raise IndexMissing(f"no index at {where}. Make one with `mundap index PATHS… -o {where}`.")
     return Milvus(address)  # the only one so far: another is chosen here by `address.scheme`
 
 

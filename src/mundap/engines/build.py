@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mundap.documents import find
-from mundap.documents.walk import STDIN, printable
+from mundap.documents.walk import printable
 from mundap.engines import connect, is_address
 from mundap.engines.engine import Engine, Where
 from mundap.engines.remote import RemoteIndex
@@ -19,7 +18,8 @@ from mundap.engines.writer import EngineWriter
 from mundap.errors import EngineError, IndexMissing
 from mundap.index import build as folder
 from mundap.index import locate
-from mundap.index.build import Options, something_to_read
+from mundap.index.build import Options
+from mundap.index.files import InputFiles, find_files
 from mundap.index.ingest import Ingest, Report, Watcher
 from mundap.index.manifest import Settings
 from mundap.index.writer import Writer
@@ -48,7 +48,8 @@ def build(
             opened = partial(VectorWriter, vectors)
         return folder.build(paths, locate.to_write(where), options, fresh, watch, force, opened)
     engine = connect(where)
-    return _ingest("index", engine, paths, options, _settings(engine, options, fresh, paths), fresh, watch, vectors)
+    with find_files(paths, _BASE, options) as files:
+        return _ingest("index", engine, files, options, fresh, watch, vectors)
 
 
 def add(paths: Sequence[str | Path], where: str | None, options: Options, watch: Watcher | None = None) -> Report:
@@ -57,8 +58,9 @@ def add(paths: Sequence[str | Path], where: str | None, options: Options, watch:
         return folder.add(paths, locate.to_read(where), options, watch)
     engine = connect(where, existing=True)
     if engine.settings() is None:
-        raise IndexMissing("no index in {path}. Make one with: mundap index PATHS… -o {path}", path=where)
-    return _ingest("add", engine, paths, options, _settings(engine, options, False, paths), False, watch)
+        raise IndexMissing("no index in {path}. Make one with `mundap index PATHS… -o {path}`.", path=where)
+    with find_files(paths, _BASE, options) as files:
+        return _ingest("add", engine, files, options, False, watch)
 
 
 def build_on_cluster(
@@ -78,10 +80,12 @@ def build_on_cluster(
 
     if where is None or not is_address(where):
         shards = cluster.beside(locate.to_write(where))
-        settings = folder.settings_for(locate.to_write(where), options, fresh, paths)
+        with find_files(paths, _BASE, options, locate.to_write(where)) as files:
+            settings = folder.settings_for(locate.to_write(where), options, fresh, files)
     else:
         shards = Path.cwd() / ".mundap.shards"
-        settings = _settings(connect(where), options, fresh, paths)
+        with find_files(paths, _BASE, options) as files:
+            settings = _settings(connect(where), options, fresh, files)
     # As the index has it, and told to every machine: none is to find out for itself.
     told = replace(
         options,
@@ -131,7 +135,7 @@ def _delete_sources(writer: EngineWriter, patterns: Sequence[str], report: Repor
             report.removed += writer.delete(name)
 
 
-def _settings(engine: Engine, options: Options, fresh: bool, paths: Sequence[str | Path]) -> Settings:
+def _settings(engine: Engine, options: Options, fresh: bool, files: InputFiles) -> Settings:
     """The settings of the existing index, or new ones; an option that contradicts the former is an error."""
     note = engine.settings()
     existing = None
@@ -141,39 +145,33 @@ def _settings(engine: Engine, options: Options, fresh: bool, paths: Sequence[str
         except EngineError:
             if not fresh:
                 raise
-    return folder.chosen_settings(existing, engine.address, options, fresh, paths)
+    return folder.chosen_settings(existing, engine.address, options, fresh, files)
 
 
 def _ingest(
     verb: str,
     engine: Engine,
-    paths: Sequence[str | Path],
+    files: InputFiles,
     options: Options,
-    settings: Settings,
     fresh: bool,
     watch: Watcher | None,
     vectors: Path | None = None,
 ) -> Report:
     started = time.monotonic()
-    given = [path for path in paths if str(path) != STDIN]
-    roots = [Path(path).resolve() for path in given]
-    if len(given) == len(paths):
-        something_to_read(given, _BASE, options, None)
-    job = _job(verb, roots, options, settings, fresh)
+    settings = _settings(engine, options, fresh, files)
+    job = _job(verb, files.roots, options, settings, fresh)
     report = Report()
     writer = EngineWriter(engine, settings, job, fresh, report, vectors)
-    untyped: Any = writer  # it does what a Writer does, as far as Ingest asks for it
-    reader = Ingest(untyped, options.form, watch or (lambda _: None))
-    reader.report = report
     report.resumed = writer.resumed
-    reader.look(find(given, _BASE, options.ignore, follow_links=options.follow_links))
+    untyped: Any = writer  # it does what a Writer does, as far as Ingest asks for it
+    reader = Ingest(untyped, files, watch)
+    reader.report = report
+    reader.look()
     if verb == "index":
-        reader.drop_vanished(roots, _BASE)
+        reader.drop_vanished()
     if writer.deleting:
         writer.checkpoint()  # ids of what is gone are free again before anything new is read
-    reader.run(find(paths, _BASE, options.ignore, follow_links=options.follow_links))
-    if verb == "index" and len(roots) < len(paths):
-        reader.drop_old_stdin()
+    reader.run()
     return _finish(report, writer, started)
 
 

@@ -157,7 +157,7 @@ def joined(address: str) -> Iterator[Any]:
     try:
         import ray
     except ModuleNotFoundError as error:
-        raise ExtraMissing("--ray", "ray") from error
+        raise ExtraMissing("a cluster", "ray") from error
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if ray.is_initialized():
         yield ray

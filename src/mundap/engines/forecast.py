@@ -16,7 +16,7 @@ from mundap.engines.plan import GB, Machines, Need, plan
 from mundap.errors import UsageError
 from mundap.index.build import Options, settings_for
 from mundap.index.dense import kind_for
-from mundap.index.outline import passages_of
+from mundap.index.files import find_files
 from mundap.machine import cores
 
 _TRIED = 32  # passages that are encoded to see how long it takes
@@ -76,8 +76,9 @@ def forecast(
     """
     if any(str(path) == "-" for path in paths):
         raise UsageError("standard input can be read only once: give files")
-    settings = settings_for(out, options, fresh, paths)
-    read = _read(passages_of(paths, options, settings, out), tell)
+    with find_files(paths, Path.cwd(), options, out) as files:
+        settings = settings_for(out, options, fresh, files)
+        read = _read(files.passages(settings), tell)
     if not read.passages:
         raise UsageError(f"nothing to index in {', '.join(map(str, paths))}: no passage could be read")
     text = read.text_bytes / read.passages

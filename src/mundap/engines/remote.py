@@ -43,7 +43,7 @@ class RemoteIndex(Index):
     def __init__(self, engine: Engine) -> None:
         note = engine.settings()
         if note is None:
-            message = "no index in {path}. Make one with: mundap index PATHS… -o {path}"
+            message = "no index in {path}. Make one with `mundap index PATHS… -o {path}`."
             raise IndexMissing(message, path=engine.address)
         self.engine = engine
         self.path = Path(engine.address)  # for messages; there are no files
@@ -106,7 +106,7 @@ class RemoteIndex(Index):
     def _check(self, questions: Sequence[str], k: int, mode: str, fusion: str) -> None:
         super()._check(questions, k, mode, fusion)
         if mode not in self.modes:
-            raise UsageError(f"{self.engine.limits}. Use --mode dense.")
+            raise UsageError(f"{self.engine.limits}. Use the mode dense.")
         if k > self.engine.most:
             raise UsageError(f"k = {k}: {self.engine.address} gives {self.engine.most} at most")
 
@@ -116,7 +116,7 @@ class RemoteIndex(Index):
         if super()._bm25_with(k1, b) != settings.bm25:
             raise UsageError(
                 f"{self.engine.address} was made with k1 {settings.k1} and b {settings.b}, and ranks with no others. "
-                "Leave them out, or build it again with --fresh."
+                "Leave them out, or build it again with `mundap index --fresh`."
             )
         return settings.bm25
 
@@ -133,7 +133,7 @@ class RemoteIndex(Index):
                 name for name in self._sources if any(fnmatchcase(name, pattern) for pattern in filters.sources)
             )
             if len(sources) > _MOST_SOURCES:
-                raise UsageError(f"--source matches {len(sources)} files; the limit is {_MOST_SOURCES}. Narrow it.")
+                raise UsageError(f"the sources asked for are {len(sources)} files; the limit is {_MOST_SOURCES}.")
         return Where(documents=filters.documents or None, sources=sources, metadata=filters.metadata)
 
     @cached_property
@@ -260,7 +260,7 @@ class RemoteIndex(Index):
         if number > _MOST_LISTED:
             raise UsageError(
                 f"{number:,} documents or passages to look through; up to {_MOST_LISTED:,} can be listed from "
-                f"{self.engine.address}. Narrow it with --document, --source or --where."
+                f"{self.engine.address}. Narrow it with filters."
             )
         return page_of(self._listed(where), words, sort, most, first)
 

@@ -15,11 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from mundap.disk import disk_errors, json_bytes, replacing, write_atomic
-from mundap.documents import SourceFile, Splitter, find, read
+from mundap.documents import SourceFile, Splitter, read
 from mundap.encoder.runtime import Encoder
 from mundap.errors import MundapError, UsageError
-from mundap.index.build import Options, default_model, model_settings, something_to_read
-from mundap.index.ingest import splitter
+from mundap.index.build import Options, model_settings
+from mundap.index.files import find_files, splitter
 from mundap.index.manifest import Settings
 from mundap.records import Document, Skipped
 from mundap.text.sections import passage_titles
@@ -108,16 +108,18 @@ class Work:
         for name in ("words", "overlap", "sentences", "chunks"):
             if getattr(self.options, name) is not None:
                 given[name] = getattr(self.options, name)
-        model = self.options.model or default_model(self.paths, self.out, self.options)
+        model = self.options.model
+        if model is None:
+            with find_files(self.paths, self.out, self.options, self.out) as files:
+                model = files.default_model()
         if model == "none":
-            raise UsageError("--model none makes no vectors")
+            raise UsageError("without a model there are no vectors")
         return Settings(**given, **model_settings(model))
 
     def files(self) -> list[SourceFile]:
         """All files, in a fixed order."""
-        something_to_read(self.paths, self.out, self.options, None)
-        walk = find(self.paths, self.out, self.options.ignore, self.out, self.options.follow_links)
-        return [one for one in walk if isinstance(one, SourceFile)]
+        with find_files(self.paths, self.out, self.options, self.out) as files:
+            return [one for one in files.found if isinstance(one, SourceFile)]
 
     def path(self, shard: int) -> Path:
         """The .json of a shard."""
@@ -145,7 +147,7 @@ def encode_shard(work: Work, shard: int, tell: Told = lambda _: None, encoder: E
         encoder: If it is loaded already.
     """
     if not 1 <= shard <= work.of:
-        raise UsageError(f"--shard {shard}/{work.of}: the first is 1, the last {work.of}")
+        raise UsageError(f"shard {shard} of {work.of}: the first is 1, the last {work.of}")
     settings = work.settings()
     files = work.files()
     job = work.job(settings, files)

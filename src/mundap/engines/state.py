@@ -50,7 +50,7 @@ def settings_from(note: dict[str, Any]) -> Settings:
     if note.get("format") != _FORMAT:
         raise EngineError(
             f"the index was made by another version of mundap (format {note.get('format')}, not {_FORMAT}). "
-            "Upgrade mundap, or build it again with --fresh."
+            "Upgrade mundap, or build it again with `mundap index --fresh`."
         )
     return Settings(**{name: note[name] for name in _FIELDS if name in note})  # k1 and b came later
 

@@ -57,7 +57,7 @@ class ReadyVectors:
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         if not settings.dimension:
-            raise UsageError("--vectors: an index without a model has none. Name the question encoder with --model.")
+            raise UsageError("an index without a model has no vectors: name the question encoder")
         self.folder = folder
         self._parts = [_opened(path) for path in _files(folder)]
         _check_shards(folder, self._parts, settings)
@@ -99,7 +99,7 @@ class ReadyVectors:
             UsageError: Rows that are known by their order alone cannot be added to an index.
         """
         if self._by == "order" and not new:
-            raise UsageError(f"{self.folder} has vectors without ids, in the order of the passages: use --fresh")
+            raise UsageError(f"{self.folder} has vectors without ids, in the order of the passages: build anew")
         self._next = passages
 
     def encode_passages(self, passages: Iterable[tuple[str, str]]) -> np.ndarray:
@@ -302,7 +302,7 @@ def _check_complete(folder: Path, numbers: Sequence[int], total: int) -> None:
             listed += " …"
         raise UsageError(
             f"{folder}: {len(missing)} of {total} shards are missing: {listed}. "
-            f"Make them with: mundap encode … --shard {missing[0]}/{total}"
+            f"Make them with `mundap encode … --shard {missing[0]}/{total}`."
         )
 
 
@@ -317,7 +317,7 @@ def _check_shards(folder: Path, parts: Sequence[_Part], settings: Settings) -> N
     if facts[0].fingerprint != settings.fingerprint:
         raise UsageError(
             f"{folder} was made with the model {facts[0].model}, and the index has {settings.model}: their vectors do "
-            f"not fit. Index with --model {facts[0].model}."
+            f"not fit. Index with the model {facts[0].model}."
         )
 
 

@@ -116,24 +116,35 @@ class Analyzer:
     def _pieces(self, texts: Sequence[str]) -> Iterator[tuple[list[str], str]]:
         """For each text the terms of scripts that tantivy cannot cut into words, and the rest, for tantivy."""
         texts = [_normal(text) for text in texts]
-        with_kiwi = [text for text in texts if self.hangul == "kiwi" and has_hangul(text)]
-        analysed = korean.content_words(with_kiwi)
-        run = _UNSPACED_RUN if self.hangul == "kiwi" else _PIECED_RUN
+        run = _PIECED_RUN
+        if self.hangul == "kiwi":
+            run = _UNSPACED_RUN
+        analysed = self._analysed_korean(texts)
         for text in texts:
             terms: list[str] = []
-            if self.hangul == "kiwi" and has_hangul(text):
-                terms, text = next(analysed)
             if not text.isascii():
+                if text in analysed:
+                    terms, text = analysed[text]
+                    terms = list(terms)
                 for match in run.finditer(text):
                     terms += _characters_and_pairs(match.group())
                 text = run.sub(" ", text)
             yield terms, text
 
+    def _analysed_korean(self, texts: Sequence[str]) -> dict[str, tuple[list[str], str]]:
+        """For each text with Hangul, if Kiwi analyses it, its morphemes and the rest."""
+        if self.hangul != "kiwi" or all(map(str.isascii, texts)):
+            return {}
+        with_hangul = list(filter(has_hangul, texts))
+        return dict(zip(with_hangul, korean.content_words(with_hangul), strict=True))
+
     def _choose(self, language: str) -> str:
         if self.language != AUTO:
             return self.language
         language = COUNTS_AS.get(language, language)
-        return language if language in LANGUAGES else _DEFAULT
+        if language in LANGUAGES:
+            return language
+        return _DEFAULT
 
     def _languages(self, text: str) -> list[str]:
         """The languages a text may be in, likeliest first, out of those the index holds."""
@@ -144,9 +155,8 @@ class Analyzer:
         if not stemmed:  # passages of which nothing is known are stemmed as English too
             return [_DEFAULT]
         if len(stemmed) == 1 or not text.strip():  # nothing to tell, and the model need not be loaded
-            return stemmed[:1] or [_DEFAULT]
-        chances = likely(text, known)
-        possible = [self._choose(language) for language, chance in chances.items() if chance >= _POSSIBLE]
+            return stemmed[:1]
+        possible = [self._choose(language) for language, chance in likely(text, known).items() if chance >= _POSSIBLE]
         return list(dict.fromkeys(possible)) or [_DEFAULT]
 
     def _stemmer(self, language: str, stop: bool = False) -> Any:
@@ -158,7 +168,9 @@ class Analyzer:
 
 def best_hangul() -> str:
     """What is installed to analyse Korean with."""
-    return "kiwi" if korean.installed() else "bigrams"
+    if korean.installed():
+        return "kiwi"
+    return "bigrams"
 
 
 def check_language(language: str) -> None:
@@ -194,7 +206,9 @@ def _shared_characters(run: "regex.Match[str]", wanted: set[str]) -> list[Match]
     places = [match.span() for match in _CHARACTER.finditer(run.group())]
     found: list[Match] = []
     for number, (start, end) in enumerate(places):
-        after = places[number + 1][1] if number + 1 < len(places) else end
+        after = end
+        if number + 1 < len(places):
+            after = places[number + 1][1]
         pieces = {_normal(run.group()[start:end]): end, _normal(run.group()[start:after]): after}
         for piece in wanted.intersection(pieces):
             left, right, terms = run.start() + start, run.start() + pieces[piece], frozenset([piece])

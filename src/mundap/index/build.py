@@ -3,22 +3,22 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mundap.documents import SourceFile, find
+from mundap.documents import SourceFile
 from mundap.documents.readers import Readers
-from mundap.documents.walk import STDIN, printable
+from mundap.documents.walk import printable
 from mundap.encoder.runtime import Encoder
-from mundap.errors import IndexDamaged, IndexMissing, MundapError, UsageError
+from mundap.errors import IndexDamaged, MundapError, UsageError
 from mundap.index import dense
 from mundap.index.analyzer import best_hangul, check_language
 from mundap.index.catalog import save_skipped
 from mundap.index.corpus import Corpus, Filters
-from mundap.index.ingest import Ingest, Report, Watcher, splitter
+from mundap.index.files import InputFiles, find_files, splitter
+from mundap.index.ingest import Ingest, Report, Watcher
 from mundap.index.manifest import Manifest, Settings
 from mundap.index.model import open_encoder
 from mundap.index.modes import DEFAULT_BM25, checked_bm25
@@ -27,16 +27,11 @@ from mundap.index.verify import damaged_passages
 from mundap.index.writer import Writer
 from mundap.models import folder as models
 from mundap.records import Skipped
-from mundap.text.language import language
 
 _FAR_LESS = 0.5
 
 OpenWriter = Callable[[Path, Settings, Encoder | None, dict[str, Any], bool], Writer]
 """What opens an index for writing: root, settings, encoder, job, whether to start from nothing."""
-_WALKED = 5_000  # files that a sample is drawn from
-_SAMPLED = 24  # files whose language is looked at, about
-_PER_FILE = 10  # documents of each
-_FOREIGN = 0.05  # of the documents: from this share on the English encoder is the wrong one
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +93,16 @@ def build(
         writer: What opens the index for writing; by default `Writer`.
     """
     options = options or Options()
-    settings = settings_for(out, options, fresh, paths)
-    return _ingest("index", paths, out, options, settings, fresh, watch, force, writer or Writer)
+    with find_files(paths, out.resolve().parent, options, out) as files:
+        return _Job("index", files, out, options, fresh, force).run(watch, writer or Writer)
 
 
 def add(paths: Sequence[str | Path], out: Path, options: Options | None = None, watch: Watcher | None = None) -> Report:
     """Add files to an index, or read them again if they changed. Nothing is dropped."""
     options = options or Options()
     Manifest.load(out)
-    return _ingest("add", paths, out, options, settings_for(out, options, fresh=False), False, watch)
+    with find_files(paths, out.resolve().parent, options, out) as files:
+        return _Job("add", files, out, options).run(watch, Writer)
 
 
 def put(files: Sequence[SourceFile], out: Path, watch: Watcher | None = None) -> Report:
@@ -119,12 +115,12 @@ def put(files: Sequence[SourceFile], out: Path, watch: Watcher | None = None) ->
     """
     started = time.monotonic()
     settings = Manifest.load(out).settings
-    with Writer(out, settings, open_encoder(settings)) as writer:
-        reader = Ingest(writer, None, watch or (lambda _: None))
-        reader.look(files)
+    with Readers() as readers, Writer(out, settings, open_encoder(settings)) as writer:
+        reader = Ingest(writer, InputFiles(files, readers), watch)
+        reader.look()
         if writer.deleting:
             writer.checkpoint()
-        reader.run(files)
+        reader.run()
         writer.commit()
         return _finish(reader.report, writer, started)
 
@@ -184,13 +180,13 @@ def repair(out: Path) -> Report:
         return _finish(Report(), writer, started)
 
 
-def settings_for(out: Path, options: Options, fresh: bool, paths: Sequence[str | Path] = ()) -> Settings:
+def settings_for(out: Path, options: Options, fresh: bool, files: InputFiles) -> Settings:
     """The settings of the existing index, or new ones; an option that contradicts the former is an error."""
-    return chosen_settings(_existing_settings(out, fresh), out, options, fresh, paths)
+    return chosen_settings(_existing_settings(out, fresh), out, options, fresh, files)
 
 
 def chosen_settings(
-    existing: Settings | None, out: str | Path, options: Options, fresh: bool, paths: Sequence[str | Path]
+    existing: Settings | None, out: str | Path, options: Options, fresh: bool, files: InputFiles
 ) -> Settings:
     """The same for an index that may live elsewhere.
 
@@ -198,67 +194,62 @@ def chosen_settings(
         existing: Its settings, if it is there.
         out: Where it is, or will be.
         options: What is wanted.
-        fresh: Whether it is made anew: then other options are taken.
-        paths: What is to be read, for the choice of a model.
+        fresh: The index is made anew: then other options are taken, and what they leave open is as before.
+        files: To be indexed: the default model is chosen by their languages.
     """
-    _check(options)
-    given: dict[str, Any] = {}
-    for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b"):
-        value = getattr(options, name)
-        if value is not None:
-            given[name] = value
+    given = _given_settings(options)
     tuned: dict[str, Any] = {}
     if options.recall is not None:
         tuned["recall"] = round(1000 * options.recall)
     if existing is not None and not fresh:
-        if options.model is not None:
-            given |= model_settings(options.model)
         _refuse_changes(existing, given, out)
         return replace(existing, **tuned)
+    if options.model is None and existing is not None:
+        given |= model_settings(existing.model or "none")
+    elif options.model is None:
+        given |= model_settings(files.default_model())
     kept = existing or Settings(sentences=True, **DEFAULT_BM25._asdict())
-    model = _chosen_model(existing, out, options, paths)
-    made = replace(kept, hangul=best_hangul(), **given, **tuned, **model_settings(model))
+    made = replace(kept, hangul=best_hangul(), **given, **tuned)
     splitter(made)  # raises on nonsense
     return made
 
 
-def _chosen_model(existing: Settings | None, out: str | Path, options: Options, paths: Sequence[str | Path]) -> str:
-    if options.model is not None:
-        return options.model
-    if existing is not None:
-        return existing.model or "none"
-    folder = None
-    if isinstance(out, Path):  # and not an address
-        folder = out
-    return default_model(paths, folder, options)
-
-
 def _existing_settings(out: Path, fresh: bool) -> Settings | None:
     try:
-        return Manifest.load(out).settings
-    except IndexMissing:
-        return None
+        found = Manifest.find(out)
     except IndexDamaged:
         if not fresh:
             raise
         return None
+    if found:
+        return found.settings
+    return None
 
 
-def _check(options: Options) -> None:
+def _given_settings(options: Options) -> dict[str, Any]:
+    """The settings that were asked for, checked; without the recall, the only one that may change later."""
     if options.language is not None:
         check_language(options.language)
     dense.kind_for(options.dense or "auto", 0)
     checked_bm25(options.k1, options.b, DEFAULT_BM25)
     if options.recall:
         check_recall(options.recall)
+    given: dict[str, Any] = {}
+    for name in ("words", "overlap", "sentences", "chunks", "language", "dense", "k1", "b"):
+        value = getattr(options, name)
+        if value is not None:
+            given[name] = value
+    if options.model is not None:
+        given |= model_settings(options.model)
+    return given
 
 
 def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: str | Path) -> None:
     for name, value in given.items():
         if getattr(existing, name) != value:
             raise UsageError(
-                "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another -o, "
-                "or rebuild with --fresh.",
+                "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another "
+                "folder, or build again with `mundap index --fresh`.",
                 path=out,
                 option=name,
                 old=_shown(getattr(existing, name)),
@@ -267,30 +258,9 @@ def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: str | Pat
 
 
 def _shown(value: Any) -> Any:
-    return value if isinstance(value, float) else value or "none"
-
-
-def default_model(paths: Sequence[str | Path], out: Path | None, options: Options) -> str:
-    """The encoder that knows the languages of some files: the English one, or the multilingual one if it is installed.
-
-    A sample of the files is read for that, spread over all of them.
-    """
-    if models.MULTILINGUAL not in models.installed():
-        return models.DEFAULT
-    files = []
-    for file in find(paths, Path.cwd(), options.ignore, out):
-        if isinstance(file, SourceFile) and file.path.is_file():
-            files.append(file)
-        if len(files) == _WALKED:
-            break
-    codes = []
-    with Readers(options.form) as readers:
-        for file in files[:: max(1, len(files) // _SAMPLED)]:
-            for document in islice(readers.read(file), _PER_FILE):
-                if not isinstance(document, Skipped):
-                    codes.append(language(document.text)[0])
-    foreign = sum(code not in ("", "en") for code in codes)
-    return models.MULTILINGUAL if foreign > _FOREIGN * len(codes) else models.DEFAULT
+    if isinstance(value, float):
+        return value
+    return value or "none"
 
 
 def model_settings(name: str) -> dict[str, Any]:
@@ -300,53 +270,62 @@ def model_settings(name: str) -> dict[str, Any]:
     folder = models.find(name)
     config = models.EncoderConfig.load(folder)
     models.weights(folder)
-    place = name if name in models.installed() else str(folder.resolve())
+    place = name
+    if name not in models.installed():
+        place = str(folder.resolve())
     return {"model": place, "fingerprint": config.fingerprint, "dimension": config.dimension}
 
 
-def _ingest(
-    verb: str,
-    paths: Sequence[str | Path],
-    out: Path,
-    options: Options,
-    settings: Settings,
-    fresh: bool,
-    watch: Watcher | None,
-    force: bool = False,
-    opened: OpenWriter = Writer,
-) -> Report:
-    started = time.monotonic()
-    base = out.resolve().parent
-    roots = [Path(path).resolve() for path in paths if str(path) != STDIN]
-    given = [path for path in paths if str(path) != STDIN]
-    if len(given) == len(paths):
-        something_to_read(given, base, options, out)
-    job = {
-        "verb": verb,
-        "paths": [printable(str(root)) for root in roots],
-        "ignore": list(options.ignore),
-        "links": options.follow_links,
-        "form": options.form,
-        "fresh": fresh,
-    }
-    with opened(out, settings, open_encoder(settings), job, fresh) as writer:
-        reader = Ingest(writer, options.form, watch or (lambda _: None))
-        reader.report.resumed = writer.resumed
-        reader.look(find(given, base, options.ignore, out, options.follow_links))
-        if verb == "index":
-            reader.drop_vanished(roots, base)
-        if writer.deleting:
-            writer.checkpoint()  # ids of what is gone are free again before anything new is read
-        reader.run(find(paths, base, options.ignore, out, options.follow_links))
-        if verb == "index" and len(roots) < len(paths):
-            reader.drop_old_stdin()
-        if fresh and writer.committed:
-            _keep_uploads(reader, out, writer.committed)
-            if not force:
-                _refuse_loss(writer)
-        writer.commit()
-        save_skipped(out, reader.report.skipped, keep_others=verb != "index")
-        return _finish(reader.report, writer, started)
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Files to read into an index, and how.
+
+    Attributes:
+        verb: `index`, which also drops what is gone, or `add`.
+        files: What to read.
+        out: The index directory.
+        options: How to read it.
+        fresh: Build anew.
+        force: With `fresh`: commit even if the new index has far less than the old one.
+    """
+
+    verb: str
+    files: InputFiles
+    out: Path
+    options: Options
+    fresh: bool = False
+    force: bool = False
+
+    def run(self, watch: Watcher | None, opened: OpenWriter) -> Report:
+        """Read what is new or has changed, and commit."""
+        started = time.monotonic()
+        settings = settings_for(self.out, self.options, self.fresh, self.files)
+        with opened(self.out, settings, open_encoder(settings), self._note(), self.fresh) as writer:
+            reader = Ingest(writer, self.files, watch)
+            reader.look()
+            if self.verb == "index":
+                reader.drop_vanished()
+            if writer.deleting:
+                writer.checkpoint()  # ids of what is gone are free again before anything new is read
+            reader.run()
+            if self.fresh and writer.committed:
+                _keep_uploads(reader, self.out, writer.committed)
+                if not self.force:
+                    _refuse_loss(writer)
+            writer.commit()
+            save_skipped(self.out, reader.report.skipped, keep_others=self.verb != "index")
+            return _finish(reader.report, writer, started)
+
+    def _note(self) -> dict[str, Any]:
+        """What work in progress is known by: the same command takes it up again."""
+        return {
+            "verb": self.verb,
+            "paths": [printable(str(root)) for root in self.files.roots],
+            "ignore": list(self.options.ignore),
+            "links": self.options.follow_links,
+            "form": self.options.form,
+            "fresh": self.fresh,
+        }
 
 
 def _keep_uploads(reader: Ingest, out: Path, committed: Manifest) -> None:
@@ -361,33 +340,20 @@ def _refuse_loss(writer: Writer) -> None:
     """A fresh build that has far less than the index it replaces is rather a mistake than a wish."""
     writer.checkpoint()
     try:
-        old = Corpus(writer.root, writer.committed).documents if writer.committed else 0
+        old = 0
+        if writer.committed:
+            old = Corpus(writer.root, writer.committed).documents
     except IndexDamaged:
         return
     new = writer.corpus.documents
     if new < old * _FAR_LESS:
         raise MundapError(
             "the new index would have {new:,} documents in place of {old:,}. It was not committed: {path} is as it "
-            "was. If that is what you want, run the same command with --force.",
+            "was. If that is what you want, force it: `mundap index --fresh --force`.",
             new=new,
             old=old,
             path=writer.root,
         )
-
-
-def something_to_read(paths: Sequence[str | Path], base: Path, options: Options, out: Path | None) -> None:
-    """Refuse before anything is made or dropped: an empty folder may be a disk that is not there."""
-    reasons = []
-    for file in find(paths, base, options.ignore, out, options.follow_links):
-        if isinstance(file, SourceFile):
-            return
-        reasons.append(f"{file.source}: {file.reason}")
-    raise MundapError(
-        "nothing to index: no files in {paths}. {reasons}Nothing was changed. To drop what was indexed from there, "
-        "use: mundap delete --source",
-        paths=", ".join(map(str, paths)),
-        reasons=f"{'; '.join(reasons[:3])}. " if reasons else "",
-    )
 
 
 def _finish(report: Report, writer: Writer, started: float) -> Report:

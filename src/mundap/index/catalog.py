@@ -1,7 +1,7 @@
 """What an index holds, document by document, and the facts that a search can be limited by."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -110,7 +110,9 @@ def _listed(segment: Segment, document: int) -> Listed:
 
 def _most_common(languages: np.ndarray) -> str:
     values, counts = np.unique(languages, return_counts=True)
-    return bytes(values[counts.argmax()]).decode() if len(values) else ""
+    if len(values):
+        return bytes(values[counts.argmax()]).decode()
+    return ""
 
 
 def facts(corpus: Corpus) -> dict[str, dict[str, int]]:
@@ -119,28 +121,36 @@ def facts(corpus: Corpus) -> dict[str, dict[str, int]]:
     Facts with very many values, such as addresses, are left out, and of a very large index only the first
     documents are looked at, languages apart.
     """
-    counts: dict[str, Counter[str]] = {"language": Counter()}
-    looked_at = 0
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    counts["language"] = Counter()  # stands first
+    left = _MOST_DOCUMENTS
     for segment in corpus.segments:
         living = corpus.living(segment)
-        if len(segment.layout.languages):
-            values, numbers = np.unique(segment.layout.languages[living], return_counts=True)
-            for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
-                if value:
-                    counts["language"][bytes(value).decode()] += number
+        counts["language"] += _language_counts(segment, living)
         documents, passages = np.unique(segment.passages["document"][living], return_counts=True)
-        for document, number in zip(documents.tolist(), passages.tolist(), strict=True):
-            looked_at += 1
-            if looked_at > _MOST_DOCUMENTS:
-                break
-            state = segment.source_state(int(segment.documents["source"][document]))
-            own = {**source_facts(state), **segment.heading(document)[2]}
-            own["modified"] = own.get("modified", "")[:4]  # a year is what one chooses by
-            own.pop("language", None)
-            for key, fact in own.items():
-                if fact:
-                    counts.setdefault(key, Counter())[fact] += number
+        for document, number in zip(documents[:left].tolist(), passages[:left].tolist(), strict=True):
+            for key, value in _document_facts(segment, document).items():
+                counts[key][value] += number
+        left = max(0, left - len(documents))
     return {key: dict(values.most_common()) for key, values in counts.items() if 0 < len(values) <= _MOST_VALUES}
+
+
+def _language_counts(segment: Segment, living: np.ndarray) -> Counter[str]:
+    if not len(segment.layout.languages):
+        return Counter()
+    codes, numbers = np.unique(segment.layout.languages[living], return_counts=True)
+    found = Counter({bytes(code).decode(): number for code, number in zip(codes, numbers.tolist(), strict=True)})
+    found.pop("", None)
+    return found
+
+
+def _document_facts(segment: Segment, document: int) -> dict[str, str]:
+    """What a document and its source say of themselves, without the language, which is counted by passages."""
+    state = segment.source_state(int(segment.documents["source"][document]))
+    found = {**source_facts(state), **segment.heading(document)[2]}
+    found["modified"] = found.get("modified", "")[:4]  # a year is what one chooses by
+    found.pop("language", None)
+    return {key: value for key, value in found.items() if value}
 
 
 def save_skipped(root: Path, skipped: Iterable[Skipped], keep_others: bool) -> None:

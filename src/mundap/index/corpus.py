@@ -77,7 +77,9 @@ class Corpus:
 
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
         """The stored vectors of these passages, as float32."""
-        dimension = self.segments[0].dimension if self.segments else 0
+        dimension = 0
+        if self.segments:
+            dimension = self.segments[0].dimension
         stored = np.empty((len(numbers), dimension), VECTOR)
         for where, rows, segment in self._locate(numbers):
             if len(where) == len(numbers):
@@ -105,14 +107,18 @@ class Corpus:
     def document(self, name: str) -> Document | None:
         """The living document with this id. psgs_w100 ids may carry the prefix `wiki:`."""
         found = self.find_document(name) or self.find_document(name.removeprefix("wiki:"))
-        return found[0].document(found[1]) if found else None
+        if found:
+            return found[0].document(found[1])
+        return None
 
     def find_passage(self, name: str) -> tuple[Segment, int] | None:
         """Where the living passage with this id is: a document's id, or that with `#` and the passage's position."""
         for candidate in (name, name.removeprefix("wiki:")):
             if found := self.find_document(candidate):
                 rows = found[0].passage_rows(found[1])
-                return (found[0], rows[0]) if len(rows) == 1 else None
+                if len(rows) == 1:
+                    return (found[0], rows[0])
+                return None
         stem, _, position = name.rpartition("#")
         found = self.find_document(stem)
         if found and position.isascii() and position.isdigit():

@@ -38,7 +38,9 @@ def kind_for(wanted: str, passages: int) -> str:
     if passages < _FEWEST:
         return "exact"
     if wanted == "auto":
-        return "exact" if passages <= EXACT_UP_TO else "ivf"
+        if passages <= EXACT_UP_TO:
+            return "exact"
+        return "ivf"
     return wanted
 
 
@@ -111,7 +113,9 @@ class Dense:
         self._corpus = corpus
         self._entry = entry
         # Held open and read when first needed: a commit may remove the file, and this snapshot goes on.
-        self._file = _open_checked(root, entry.file) if entry else None
+        self._file = None
+        if entry:
+            self._file = _open_checked(root, entry.file)
         self._ann: Any = None
         self._effort = _HNSW
         self._scanned: list[tuple[np.ndarray, np.ndarray]] | None = None
@@ -157,7 +161,9 @@ class Dense:
         """Living vectors the approximate index does not cover, in float32; kept for the next question if few."""
         if self._scanned is not None:
             return self._scanned
-        until = self._entry.until if self._entry else 0
+        until = 0
+        if self._entry:
+            until = self._entry.until
         tail = [segment for segment in self._corpus.segments if segment.entry.last >= until]
         blocks = (
             (segment.numbers_at(rows[start : start + _BLOCK]), _floats(segment.vectors, rows[start : start + _BLOCK]))
@@ -173,7 +179,9 @@ class Dense:
     def _approximate(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         index = self._open()
         fetch = min(self._effort.fetch(k), index.ntotal)
-        ivf = _ivf(index) if self._effort.probes else None
+        ivf = None
+        if self._effort.probes:
+            ivf = _ivf(index)
         try:
             while True:
                 rankings = self._refined(vectors, k, fetch)

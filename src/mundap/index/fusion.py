@@ -24,11 +24,15 @@ def zscore(bm25: np.ndarray, dense: np.ndarray, lists: tuple[np.ndarray, np.ndar
 
 def _normalised(scores: np.ndarray, ranked: np.ndarray) -> np.ndarray:
     top = ranked[:_NORMALISED_OVER].astype(np.float64)
-    spread = float(top.std()) if len(top) else 0.0
+    spread = 0.0
+    if len(top):
+        spread = float(top.std())
     rounding = _ROUNDING * float(np.abs(top).max(initial=1.0))
     if spread <= rounding:
         # Nothing to compare with: a list of one, or of equals, says yes or no and no more.
-        return (scores >= top[0] - 2 * rounding).astype(np.float32) if len(top) else np.zeros(len(scores), np.float32)
+        if len(top):
+            return np.asarray(scores >= top[0] - 2 * rounding, np.float32)
+        return np.zeros(len(scores), np.float32)
     return np.asarray((scores - top.mean()) / spread)
 
 

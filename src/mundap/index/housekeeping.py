@@ -9,13 +9,12 @@ from pathlib import Path
 from mundap.errors import UsageError
 from mundap.index.manifest import COMMITTED, IN_PROGRESS, Manifest
 
-_MANIFESTS = (COMMITTED, IN_PROGRESS)
 # What the sweeper may touch: names that only we give.
-_OUR_FILE = re.compile(
+_SWEPT = re.compile(
     r"(deleted-[0-9-]+\.bin|manifest(\.next)?\.json)\.tmp|deleted-\d{6,}-\d{6,}-\d+\.bin|dense-\d{6,}\.faiss"
+    r"|lexical-\d{6,}|segments/\d{6,}"
 )
-_OUR_LEXICAL = re.compile(r"lexical-\d{6,}")
-_OUR_SEGMENT = re.compile(r"\d{6,}")
+_OURS = re.compile(f"{_SWEPT.pattern}|lock|segments|{re.escape(COMMITTED)}|{re.escape(IN_PROGRESS)}")
 
 
 def sweep(root: Path, states: Iterable[Manifest], unfinished: str) -> None:
@@ -26,22 +25,19 @@ def sweep(root: Path, states: Iterable[Manifest], unfinished: str) -> None:
         states: What is in use.
         unfinished: The name of a segment that is being written, if there is one.
     """
-    files: set[str] = set()
-    lexical: set[str] = set()
-    segments = {unfinished}
+    used = {f"segments/{unfinished}"}
     for manifest in states:
-        files |= {entry.path for entry in manifest.files()}
-        segments |= {entry.name for entry in manifest.segments}
-        lexical.add(manifest.lexical.folder)
-    for path in root.iterdir():
-        if _OUR_FILE.fullmatch(path.name) and path.name not in files:
+        used.update(entry.path for entry in manifest.files())
+        used.update(f"segments/{segment.name}" for segment in manifest.segments)
+        used.add(manifest.lexical.folder)
+    for name in _names(root):
+        if name in used or not _SWEPT.fullmatch(name):
+            continue
+        if (root / name).is_dir():
+            shutil.rmtree(root / name, ignore_errors=True)
+        else:
             with contextlib.suppress(PermissionError):  # on Windows, while a reader has it open: the next writer's turn
-                path.unlink()
-        elif _OUR_LEXICAL.fullmatch(path.name) and path.name not in lexical:
-            shutil.rmtree(path, ignore_errors=True)
-    for folder in (root / "segments").glob("*"):
-        if _OUR_SEGMENT.fullmatch(folder.name) and folder.name not in segments:
-            shutil.rmtree(folder, ignore_errors=True)
+                (root / name).unlink()
 
 
 def refuse_foreign(root: Path) -> None:
@@ -52,18 +48,18 @@ def refuse_foreign(root: Path) -> None:
     """
     if root.exists() and not root.is_dir():
         raise UsageError("{path} is a file. Choose a folder for the index.", path=root)
-    if not root.is_dir() or any((root / name).exists() and _is_manifest(root / name) for name in _MANIFESTS):
+    if not root.is_dir() or _is_manifest(root / COMMITTED) or _is_manifest(root / IN_PROGRESS):
         return
-    known = ("lock", "segments", *_MANIFESTS)
-    foreign = [
-        path
-        for path in root.iterdir()
-        if path.name not in known and not _OUR_FILE.fullmatch(path.name) and not _OUR_LEXICAL.fullmatch(path.name)
-    ]
-    foreign += [path for path in (root / "segments").glob("*") if not _OUR_SEGMENT.fullmatch(path.name)]
-    if foreign:
-        message = "{path} is not empty and is not an index ({name}). Choose another folder with -o."
-        raise UsageError(message, path=root, name=foreign[0].name)
+    for name in _names(root):
+        if not _OURS.fullmatch(name):
+            message = "{path} is not empty and is not an index ({name}). Choose another folder."
+            raise UsageError(message, path=root, name=Path(name).name)
+
+
+def _names(root: Path) -> list[str]:
+    """What is in the folder of an index, and in that of its segments."""
+    paths = (*root.iterdir(), *(root / "segments").glob("*"))
+    return [path.relative_to(root).as_posix() for path in paths]
 
 
 def _is_manifest(path: Path) -> bool:

@@ -122,12 +122,16 @@ class Index:
     @property
     def modes(self) -> tuple[Mode, ...]:
         """The ways this index can be searched."""
-        return ("bm25", "dense", "hybrid") if self.manifest.settings.model else ("bm25",)
+        if self.manifest.settings.model:
+            return ("bm25", "dense", "hybrid")
+        return ("bm25",)
 
     @property
     def default_mode(self) -> Mode:
         """Hybrid, or BM25 where there are no vectors."""
-        return "hybrid" if self.manifest.settings.model else "bm25"
+        if self.manifest.settings.model:
+            return "hybrid"
+        return "bm25"
 
     def search(self, question: str, k: int = 10, mode: Mode | None = None, **options: Any) -> list[Hit]:
         """The best passages for a question; see `search_batch` for the options."""
@@ -137,7 +141,9 @@ class Index:
         """Passage ids and scores alone, as a run file has them; quicker than `search` for a long list."""
         mode = mode or self.default_mode
         self._check([question], k, mode, "zscore")
-        vector = self._vectors([question])[0] if mode != "bm25" else None
+        vector = None
+        if mode != "bm25":
+            vector = self._vectors([question])[0]
         how = RankingOptions(mode, self.manifest.settings.bm25)
         numbers, scores, _, _ = self._rank(question, vector, k, None, how)
         return list(zip(self._corpus.names_at(numbers), scores.tolist(), strict=True))
@@ -183,14 +189,24 @@ class Index:
     def _found(
         self, questions: Sequence[str], k: int, how: RankingOptions, filters: Filters | None, by_document: bool
     ) -> list[list[Hit]]:
-        among = self._corpus.matching(filters) if filters else None
-        vectors = self._vectors(questions) if how.mode != "bm25" else None
-        size = k if not by_document else max(10 * k, 100)
+        among = None
+        if filters:
+            among = self._corpus.matching(filters)
+        vectors = None
+        if how.mode != "bm25":
+            vectors = self._vectors(questions)
+        size = k
+        if by_document:
+            size = max(10 * k, 100)
         nearest = self._nearest_batch(vectors, size if how.mode == "dense" else max(size, how.candidates), among)
 
         def answer(position: int) -> list[Hit]:
-            vector = vectors[position] if vectors is not None else None
-            ready = nearest[position] if nearest else None
+            vector = None
+            if vectors is not None:
+                vector = vectors[position]
+            ready = None
+            if nearest:
+                ready = nearest[position]
             wanted = size
             while True:
                 found = self._rank(questions[position], vector, wanted, among, how, ready)
@@ -229,7 +245,9 @@ class Index:
 
     def _ordered(self, question: str, names: Iterable[str], how: RankingOptions, by_document: bool) -> list[Hit]:
         among = np.unique(self._corpus.numbers_named(names))
-        vector = self._vectors([question])[0] if how.mode != "bm25" else None
+        vector = None
+        if how.mode != "bm25":
+            vector = self._vectors([question])[0]
         size = max(1, len(among))
         how = replace(how, candidates=size)
         found = self._rank(question, vector, size, among, how)
@@ -243,7 +261,9 @@ class Index:
     def passage(self, name: str) -> Passage | None:
         """The passage with this id."""
         place = self._corpus.find_passage(name)
-        return place[0].passage(place[1]) if place else None
+        if place:
+            return place[0].passage(place[1])
+        return None
 
     def has(self, name: str) -> bool:
         """Whether there is a passage or a document with this id."""
@@ -402,7 +422,9 @@ class Index:
         missing = np.ones(len(numbers), bool)
         missing[known] = False
         # A list that is not full has every passage with a word of the question: no other has a score.
-        most = float(left[1][-1]) if len(left[0]) >= size else 0.0
+        most = 0.0
+        if len(left[0]) >= size:
+            most = float(left[1][-1])
 
         def lexical(places: np.ndarray) -> np.ndarray:
             return self._lexical.scores(question, numbers[places], how.bm25)
@@ -473,13 +495,17 @@ class Index:
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size if path.is_file() else 0
+        if path.is_file():
+            return path.stat().st_size
+        return 0
     except OSError:  # a writer may be at work
         return 0
 
 
 def _column(values: np.ndarray | None, rows: np.ndarray) -> list[float] | list[None]:
-    return [None] * len(rows) if values is None else values[rows].tolist()
+    if values is None:
+        return [None] * len(rows)
+    return list(map(float, values[rows]))
 
 
 def _completed(numbers: np.ndarray, known: Ranking, score: Any) -> np.ndarray:

@@ -1,20 +1,19 @@
 """Reading files into an index: what is unchanged is passed over, what was half read is taken up again."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mundap.disk import checksum, disk_errors
-from mundap.documents import SourceFile, Splitter
-from mundap.documents.readers import Readers
+from mundap.disk import checksum
+from mundap.documents import SourceFile
 from mundap.documents.walk import STDIN_PREFIX
 from mundap.errors import Message
 from mundap.index.corpus import Corpus
-from mundap.index.manifest import Settings
+from mundap.index.files import InputFiles, passage_spans, splitter
 from mundap.index.segment import SourceState, key_hash
 from mundap.index.writer import Writer
 from mundap.records import Document, Skipped, Skipping
@@ -23,7 +22,8 @@ from mundap.text.language import passage_languages
 UPLOAD = "upload:"
 """How the names of sources begin that were put in from outside: no walk finds them, and none drops them."""
 
-_BATCH = 500
+_BATCH = 500  # documents
+_BATCH_SIZE = 1 << 20  # characters
 _ALIKE = 100  # rows in one language, after which only every so many is looked at
 _SAMPLED = 50
 _FIRST_FILES = 20  # of a kind: if none of so many can be read, the user should know
@@ -87,22 +87,16 @@ class Progress:
 Watcher = Callable[[Progress], None]
 
 
-def splitter(settings: Settings) -> Splitter:
-    """What cuts the documents of an index."""
-    return Splitter(settings.words, settings.overlap, settings.sentences, settings.chunks)
-
-
 class Ingest:
     """Reads files into a writer: what is unchanged is passed over, what was half read is taken up again."""
 
-    def __init__(self, writer: Writer, form: str | None, watch: Watcher) -> None:
-        settings = writer.manifest.settings
+    def __init__(self, writer: Writer, files: InputFiles, watch: Watcher | None = None) -> None:
         self.writer = writer
-        self.form = form
-        self.splitter = splitter(settings)
-        self.report = Report()
+        self.files = files
+        self.splitter = splitter(writer.manifest.settings)
+        self.report = Report(resumed=writer.resumed)
         self.progress = Progress()
-        self._watch = watch
+        self._watch = watch or (lambda _: None)
         self._seen: set[int] = set()
         self._unseen_folders: list[str] = []  # could not be looked into
         self._finished_bytes = 0
@@ -111,12 +105,12 @@ class Ingest:
         self._row_language = ""
         self._outcomes: dict[str, list[bool]] = {}  # whether the first files of each suffix could be read
         self._file: SourceFile | None = None
-        self._readers = Readers(form)
+        self._readers = files.readers
         writer.tick = self._tick
 
-    def look(self, files: Iterable[SourceFile | Skipped]) -> None:
-        """A first walk, which reads nothing new: what there is, and which files have changed."""
-        for file in files:
+    def look(self) -> None:
+        """Take out what the index has of files that have changed. Nothing is read yet."""
+        for file in self.files.found:
             if isinstance(file, Skipped):
                 self._unseen_folders.append(file.source)
                 continue
@@ -126,20 +120,20 @@ class Ingest:
             if known and _changed(file, known):
                 self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(file.source))
 
-    def drop_vanished(self, roots: Sequence[Path], base: Path) -> None:
-        """Delete what came from files below the roots that are there no more."""
+    def drop_vanished(self) -> None:
+        """Delete what came from files below the given paths that are there no more, or from an older standard input."""
+        roots = set(self.files.roots)
         for source in set(self.writer.corpus.sources()):
-            path = base / source
-            below = any(path == root or root in path.parents for root in roots)
-            unseen = any(source == folder or source.startswith(f"{folder}/") for folder in self._unseen_folders)
-            if below and not unseen and not source.startswith(UPLOAD) and key_hash("source", source) not in self._seen:
+            if key_hash("source", source) in self._seen or source.startswith(UPLOAD):
+                continue
+            path = self.files.base / source
+            vanished = not roots.isdisjoint((path, *path.parents)) and not self._is_unseen(source)
+            if vanished or (source.startswith(STDIN_PREFIX) and self.files.with_stdin):
                 self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
 
-    def drop_old_stdin(self) -> None:
-        """`mundap index -` holds what standard input gives now, not what it gave before."""
-        for source in set(self.writer.corpus.sources()):
-            if source.startswith(STDIN_PREFIX) and key_hash("source", source) not in self._seen:
-                self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
+    def _is_unseen(self, source: str) -> bool:
+        """Whether a source is in a folder that could not be looked into."""
+        return any(source == folder or source.startswith(f"{folder}/") for folder in self._unseen_folders)
 
     def keep_uploads(self, old: Corpus) -> None:
         """Take along what was put in from outside: the old index alone has it."""
@@ -152,11 +146,10 @@ class Ingest:
             self._add(file, list(old.documents_from(source)))
             self.writer.end_source(state.documents, state.skipped, done=True)
 
-    def run(self, files: Iterable[SourceFile | Skipped]) -> None:
+    def run(self) -> None:
         """Read all files that are new or have changed."""
-        with self._readers:
-            for file in self._readers.ahead(files, self._wanted):
-                self._one(file)
+        for file in self._readers.ahead(self.files.found, self._wanted):
+            self._one(file)
 
     def _wanted(self, file: SourceFile) -> bool:
         known = self.writer.corpus.source_state(file.source)
@@ -167,7 +160,6 @@ class Ingest:
             self.report.skip(file)
             return
         self._file = file
-        self._seen.add(key_hash("source", file.source))
         known = self.writer.corpus.source_state(file.source)
         if known and known.done:  # changed ones were deleted by the first walk and are unknown now
             self.report.unchanged += 1
@@ -184,35 +176,33 @@ class Ingest:
         state = SourceState(file.source, *_stat(file), b"")  # the digest is known when all has been read
         self.writer.begin_source(state)
         before = self.report.skipped_count
-        consumed = size = given = 0
-        batch: list[Document] = []
+        consumed = given = 0
+        batch = _Batch()
         for found in self._readers.read(file):
             if self.writer.checkpoint_due():  # before the next one: the last one must not be cut off from `done`
-                self._add(file, batch)
+                self._add(file, batch.taken())
                 self.writer.end_source(consumed, self.report.skipped_count - before, done=False)
                 self.writer.checkpoint()
                 self.writer.begin_source(state)
-                batch, size = [], 0
             consumed += 1
             if isinstance(found, Skipped):
-                if found.expected and self._had(file):  # what was a document once is missed
-                    found = replace(found, expected=False)
-                self._skip(found)
+                self._skip(file, found)
                 continue
             given += 1
             if consumed > already:
                 batch.append(found)
-                size += len(found.text)
-            if len(batch) == _BATCH or size > 1 << 20:
-                self._add(file, batch)
-                batch, size = [], 0
+            if batch.is_full():
+                self._add(file, batch.taken())
         if not given and state.size and self.report.skipped_count > before and self._keep(file):
             return
-        self._add(file, batch)
+        self._add(file, batch.taken())
+        self._end_source(file, consumed, self.report.skipped_count - before)
+
+    def _end_source(self, file: SourceFile, consumed: int, skipped: int) -> None:
         with suppress(OSError):  # it went away: the next build will see
             digest = self._readers.digest or file.digest()
-            self.writer.end_source(consumed, self.report.skipped_count - before, done=True, digest=digest)
-        self._watch_kind(file, self.report.skipped_count == before)
+            self.writer.end_source(consumed, skipped, done=True, digest=digest)
+        self._watch_kind(file, good=skipped == 0)
 
     @cached_property
     def _old(self) -> Corpus | None:
@@ -238,7 +228,9 @@ class Ingest:
             self.report.skipped[-1] = Skipped(file.source, reason)
         return True
 
-    def _skip(self, skipped: Skipped) -> None:
+    def _skip(self, file: SourceFile, skipped: Skipped) -> None:
+        if skipped.expected and self._had(file):  # what was a document once is missed
+            skipped = replace(skipped, expected=False)
         self.report.skip(skipped)
         if not skipped.expected:
             self._reasons[skipped.reason.split("(")[0].split(":")[0].strip()] += 1
@@ -259,13 +251,10 @@ class Ingest:
 
     def _add(self, file: SourceFile, batch: Sequence[Document]) -> None:
         added = 0
-        with disk_errors(self.writer.root):
-            for document in self._unique(file, batch):
-                spans = [(0, len(document.text))]
-                if not document.whole or self.splitter.chunks:
-                    spans = list(self.splitter.spans(document.text, document.blocks)) or spans
-                texts = [document.text[start:end] for start, end in spans]
-                added += self.writer.add(document, spans, self._languages(document, texts))
+        for document in self._unique(file, batch):
+            spans = passage_spans(document, self.splitter)
+            texts = [document.text[start:end] for start, end in spans]
+            added += self.writer.add(document, spans, self._languages(document, texts))
         self.report.added += added
         self.progress.passages += added
         self._tick()
@@ -289,31 +278,60 @@ class Ingest:
         """Documents under ids of their own. One whose id another file has already is filed under its file's name."""
         names: set[str] = set()
         for document, owner in zip(batch, self.writer.taken([one.id for one in batch]), strict=True):
-            if owner is None and document.id not in names:
-                names.add(document.id)
+            name = self._name(file, document, owner, names)
+            if name is None:
+                continue
+            names.add(name)
+            if name == document.id:
                 yield document
-                continue
-            others = (
-                [file.source]
-                if document.id == file.id
-                else [f"{file.id}#{document.id}", f"{file.source}#{document.id}"]
-            )
-            free = [name for name in others if name not in names and self.writer.taken([name]) == [None]]
-            if owner in (None, file.source) or not free:
-                reason = Message("duplicate id {id!r}, already in {where}", id=document.id, where=owner)
-                if owner in (None, file.source):
-                    told = "duplicate id {id!r}, already in {where}, which has it twice"
-                    reason = Message(told, id=document.id, where=file.source)
-                self.report.skip(Skipped(document.source, reason))
-                continue
-            names.add(free[0])
-            self.report.renamed += 1
-            yield replace(document, id=free[0])
+            else:
+                self.report.renamed += 1
+                yield replace(document, id=name)
+
+    def _name(self, file: SourceFile, document: Document, owner: str | None, names: set[str]) -> str | None:
+        """An id for a document that no other has; None if it is skipped, as one that its file has twice."""
+        if owner is None and document.id not in names:
+            return document.id
+        if owner in (None, file.source):
+            told = "duplicate id {id!r}, already in {where}, which has it twice"
+            self.report.skip(Skipped(document.source, Message(told, id=document.id, where=file.source)))
+            return None
+        others = [f"{file.id}#{document.id}", f"{file.source}#{document.id}"]
+        if document.id == file.id:
+            others = [file.source]
+        for name in others:
+            if name not in names and self.writer.taken([name]) == [None]:
+                return name
+        reason = Message("duplicate id {id!r}, already in {where}", id=document.id, where=owner)
+        self.report.skip(Skipped(document.source, reason))
+        return None
 
     def _tick(self) -> None:
         self.progress.bytes = self._finished_bytes + (self._readers.position if self._file else 0)
-        self.progress.doing = self._file.source if self._file else ""
+        self.progress.doing = ""
+        if self._file:
+            self.progress.doing = self._file.source
         self._watch(self.progress)
+
+
+class _Batch:
+    """Documents on their way to the writer: as many as make it worth while, and no more than memory should hold."""
+
+    def __init__(self) -> None:
+        self._documents: list[Document] = []
+        self._size = 0
+
+    def append(self, document: Document) -> None:
+        self._documents.append(document)
+        self._size += len(document.text)
+
+    def is_full(self) -> bool:
+        return len(self._documents) == _BATCH or self._size > _BATCH_SIZE
+
+    def taken(self) -> list[Document]:
+        """The documents; it is empty afterwards."""
+        documents, self._documents, self._size = self._documents, [], 0
+        return documents
 
 
 def _stat(file: SourceFile) -> tuple[int, int]:

@@ -151,7 +151,9 @@ class Lexical:
         bm25 = bm25 or self.bm25
         if not len(numbers):
             return np.zeros(0, np.float32)
-        return self._tantivy_scores(question, numbers) if bm25 == TANTIVY else self._own_scores(question, numbers, bm25)
+        if bm25 == TANTIVY:
+            return self._tantivy_scores(question, numbers)
+        return self._own_scores(question, numbers, bm25)
 
     def _own_scores(self, question: str, numbers: np.ndarray, bm25: Bm25) -> np.ndarray:
         """Scores as tantivy makes them, with another k1 and b and the true lengths of passages."""
@@ -177,7 +179,9 @@ class Lexical:
         if self._totals is None:
             query = self._query(question)
             with self._damage():
-                hits = self._searcher.search(query, 1, count=False).hits if query is not None else []
+                hits = []
+                if query is not None:
+                    hits = self._searcher.search(query, 1, count=False).hits
                 if hits:
                     told = _told(json.loads(query.explain(self._searcher, hits[0][1]).to_json()))
                     self._totals = told["N"], told["avgdl"]
@@ -313,16 +317,21 @@ class LexicalWriter:
         self._waiting: list[tuple[int, str, str]] = []
         self.folder = folder
         self._schema = _schema()
-        self._terms = TermsWriter(folder) if store_terms else None
+        self._terms = None
+        if store_terms:
+            self._terms = TermsWriter(folder)
         existing = folder.exists() or base is not None
         try:
             if folder.exists():
-                remove_unlisted(folder)
+                _remove_unlisted(folder)
             else:
                 folder.mkdir(parents=True)
             if base is not None:
                 _link(base, folder)
-            index = tantivy.Index.open(str(folder)) if existing else tantivy.Index(self._schema, path=str(folder))
+            if existing:
+                index = tantivy.Index.open(str(folder))
+            else:
+                index = tantivy.Index(self._schema, path=str(folder))
             index.register_tokenizer("words", analyzer.words)
             self._writer = index.writer(heap_size=_HEAP, num_threads=min(threads, 8))
         except (ValueError, FileNotFoundError) as error:
@@ -403,7 +412,7 @@ class LexicalWriter:
         self.close()
         if self._terms is not None:
             self._terms.join()
-        remove_unlisted(self.folder)
+        _remove_unlisted(self.folder)
         files = [self.folder / name for name in listed(self.folder)]
         if hasattr(os, "fchmod"):
             for path in files:
@@ -459,7 +468,7 @@ def count(folder: Path) -> int:
     return total
 
 
-def remove_unlisted(folder: Path) -> None:
+def _remove_unlisted(folder: Path) -> None:
     """Remove what tantivy does not list: a writer that died left it, and a new one would stumble over it."""
     known = set(listed(folder))
     for path in folder.iterdir():
@@ -484,7 +493,9 @@ def _meta(folder: Path) -> Any:
                 raise ValueError("no list of segments")
         return meta
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        reason = "missing" if isinstance(error, FileNotFoundError) else "broken or cannot be read"
+        reason = "broken or cannot be read"
+        if isinstance(error, FileNotFoundError):
+            reason = "missing"
         raise IndexDamaged(
             f"{path} is {reason}. Make the lexical index again with `mundap verify --repair`, or everything with "
             "`mundap index --fresh`."

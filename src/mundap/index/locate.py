@@ -24,19 +24,23 @@ def to_read(given: str | Path | None) -> Path:
             raise UsageError("{address}: this command works on an index in a folder, not on an engine", address=given)
         folder = Path(given)
         # A project's folder stands for the index in it.
-        return folder / NAME if not _is_index(folder) and _is_index(folder / NAME) else folder
+        if not _is_index(folder) and _is_index(folder / NAME):
+            return folder / NAME
+        return folder
     if found := _nearest():
         return found
     raise IndexMissing(
         "no index here: neither {here} nor any folder above has .mundap/. "
-        "Make one with `mundap index PATHS…`, or name one with -i.",
+        "Make one with `mundap index PATHS…`, or name the folder of one.",
         here=Path.cwd(),
     )
 
 
 def to_write(given: str | Path | None) -> Path:
     """The index a command makes or changes."""
-    return to_read(given) if given is not None else _nearest() or Path.cwd() / NAME
+    if given is not None:
+        return to_read(given)
+    return _nearest() or Path.cwd() / NAME
 
 
 def _nearest() -> Path | None:
@@ -65,7 +69,7 @@ def _refuse_foreign(folder: Path) -> None:
             if owner != os.geteuid():
                 raise UsageError(
                     "{path} belongs to another user: an index that is found in a folder above is used only if it is "
-                    "yours. If you trust it, name it: -i {folder} (or -o).",
+                    "yours. If you trust it, name its folder: {folder}",
                     path=path,
                     folder=folder,
                 )

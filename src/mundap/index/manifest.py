@@ -167,7 +167,23 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: Path, name: str = COMMITTED, to_change: bool = False) -> Self:
-        """Read and check it.
+        """Read and check it, as `find` does.
+
+        Raises:
+            IndexMissing: There is none.
+            IndexDamaged: It is broken or of a newer format.
+        """
+        found = cls.find(folder, name, to_change)
+        if found is not None:
+            return found
+        if name == COMMITTED and (folder / IN_PROGRESS).exists():
+            message = "the index in {path} is not finished. Wait for its build, or run it again to go on."
+            raise IndexMissing(message, path=folder)
+        raise IndexMissing("no index in {path}. Make one with `mundap index PATHS… -o {path}`.", path=folder)
+
+    @classmethod
+    def find(cls, folder: Path, name: str = COMMITTED, to_change: bool = False) -> Self | None:
+        """Read and check it; None if there is none.
 
         Args:
             folder: The index.
@@ -175,26 +191,12 @@ class Manifest:
             to_change: It will be written again: then nothing in it may be unknown.
 
         Raises:
-            IndexMissing: There is none.
             IndexDamaged: It is broken or of a newer format.
         """
         path = folder / name
         body = _body(path)
-        if name == COMMITTED and body is None and (folder / IN_PROGRESS).exists():
-            message = "the index in {path} is not finished. Wait for its build, or run it again to go on."
-            raise IndexMissing(message, path=folder)
         if body is None:
-            raise IndexMissing("no index in {path}. Make one with: mundap index PATHS… -o {path}", path=folder)
-        version = body.pop("format", None)
-        if version not in READABLE or isinstance(version, bool):
-            raise IndexDamaged(
-                f"{path}: index format {str(version)[:20]}, and this program reads formats up to {FORMAT}. "
-                "Upgrade mundap, or build the index again with `mundap index --fresh`."
-            )
-        if body.pop("sha256", None) != _digest(body):
-            raise _damaged(path, "does not match its checksum")
-        if version == 1:
-            body["lexical"] = {"folder": body.get("lexical")}
+            return None
         unknown: list[str] = []
         try:
             manifest = _restored(cls, body, "", unknown)
@@ -229,7 +231,22 @@ def _body(path: Path) -> dict[str, Any] | None:
         raise _damaged(path, "is not a manifest") from None
     if not isinstance(body, dict) or "format" not in body:
         raise _damaged(path, "is not a manifest")
+    _check_body(path, body)
     return body
+
+
+def _check_body(path: Path, body: dict[str, Any]) -> None:
+    """Refuse a format that is not known and a digest that does not fit; what is left are the fields of today."""
+    version = body.pop("format")
+    if version not in READABLE or isinstance(version, bool):
+        raise IndexDamaged(
+            f"{path}: index format {str(version)[:20]}, and this program reads formats up to {FORMAT}. "
+            "Upgrade mundap, or build the index again with `mundap index --fresh`."
+        )
+    if body.pop("sha256", None) != _digest(body):
+        raise _damaged(path, "does not match its checksum")
+    if version == 1:
+        body["lexical"] = {"folder": body.get("lexical")}
 
 
 def _digest(body: dict[str, Any]) -> str:
@@ -260,7 +277,9 @@ def _restored(kind: type[T], value: Any, where: str, unknown: list[str]) -> T:
 def _value(kind: Any, value: Any, where: str, unknown: list[str]) -> Any:
     inside = get_args(kind)
     if isinstance(kind, UnionType):  # something, or None
-        return None if value is None else _value(inside[0], value, where, unknown)
+        if value is None:
+            return None
+        return _value(inside[0], value, where, unknown)
     if get_origin(kind) is tuple:
         if not isinstance(value, list):
             raise _Misfit(f"{where} is not a list")

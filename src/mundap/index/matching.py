@@ -107,17 +107,21 @@ def _own(segment: Segment, key: str, test: Test) -> np.ndarray:
 def _derived(segment: Segment, key: str, test: Test, among: np.ndarray) -> np.ndarray:
     """The passages of which a fact passes a test that no document says of itself."""
     if key == "language" and len(segment.layout.languages):
-        codes = segment.layout.languages
-        good = [code for code in np.unique(codes).tolist() if code and test(code.decode())]
-        return np.isin(codes, np.array(good, codes.dtype))
+        return _in_language(segment, test)
     if key in ("folder", "modified"):
         good_sources = [test(source_facts(state).get(key, "")) for state in segment.sources()]
         return np.asarray(np.array(good_sources, bool)[segment.documents["source"][segment.passages["document"]]])
     mask = np.zeros(len(segment), bool)
     if key in ("page", "section") and len(segment.layout.blocks):
         for row in np.flatnonzero(among).tolist():
-            mask[row] = any(test(value) for value in _places(segment, row, key))
+            mask[row] = any(map(test, _places(segment, row, key)))
     return mask
+
+
+def _in_language(segment: Segment, test: Test) -> np.ndarray:
+    codes = segment.layout.languages
+    good = [code for code in np.unique(codes).tolist() if code and test(code.decode())]
+    return np.isin(codes, np.array(good, codes.dtype))
 
 
 def _places(segment: Segment, row: int, key: str) -> list[str]:

@@ -36,8 +36,10 @@ def checked_bm25(k1: float | None, b: float | None, otherwise: Bm25) -> Bm25:
     Raises:
         UsageError: They make no sense.
     """
-    k1 = otherwise.k1 if k1 is None else k1
-    b = otherwise.b if b is None else b
+    if k1 is None:
+        k1 = otherwise.k1
+    if b is None:
+        b = otherwise.b
     if not 0 <= k1 <= MOST_K1:  # nan is not either
         raise UsageError(f"k1 = {k1}: choose between 0 and {MOST_K1:.0f}")
     if not 0 <= b <= 1:

@@ -85,7 +85,9 @@ def map_file(root: Path, entry: FileEntry) -> Any:
             if size != entry.bytes:
                 problem = Message("{path} has {size} bytes, not {expected}", path=path, size=size, expected=entry.bytes)
                 raise IndexDamaged(_CURED, problem=problem)
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            data: mmap.mmap | bytes = b""
+            if size:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             if size <= _CHECKED and hashlib.sha256(data).hexdigest() != entry.sha256:
                 raise IndexDamaged(_CURED, problem=Message("{path} has changed: its checksum is wrong", path=path))
             return data
@@ -156,7 +158,9 @@ class Segment:
 
     @cached_property
     def _numbers(self) -> np.ndarray | None:
-        return self._map("numbers.bin", "<u8") if "numbers.bin" in self._maps else None
+        if "numbers.bin" in self._maps:
+            return self._map("numbers.bin", "<u8")
+        return None
 
     def numbers(self) -> np.ndarray:
         """The passage number of every row."""
@@ -230,8 +234,13 @@ class Segment:
         """The rows of all passages from a source: its documents stand together."""
         first = int(self._sources["first"][source])
         last = source + 1 == len(self._sources)
-        until = len(self.documents) if last else int(self._sources["first"][source + 1])
-        return range(self.passage_rows(first).start, self.passage_rows(until - 1).stop) if until > first else range(0)
+        if last:
+            until = len(self.documents)
+        else:
+            until = int(self._sources["first"][source + 1])
+        if until > first:
+            return range(self.passage_rows(first).start, self.passage_rows(until - 1).stop)
+        return range(0)
 
     def passage_rows(self, document: int) -> range:
         """The rows of a document's passages."""

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from mundap.disk import checksums, sync_all, sync_folder
+from mundap.disk import checksums_on_disk
 from mundap.errors import ModelError
 from mundap.index.layout import LayoutWriter
 from mundap.index.manifest import FileEntry, SegmentEntry
@@ -35,7 +35,9 @@ class SegmentWriter:
         self.first = first
         self.dimension = dimension
         self._blob = (self.folder / "strings.bin").open("wb")
-        self._vectors: IO[bytes] | None = (self.folder / "vectors.bin").open("wb") if dimension else None
+        self._vectors: IO[bytes] | None = None
+        if dimension:
+            self._vectors = (self.folder / "vectors.bin").open("wb")
         self._offsets: list[int] = [0]
         self._documents: list[tuple[int, int, bool]] = []
         self._passages: list[tuple[int, int, int, int, int]] = []
@@ -77,7 +79,9 @@ class SegmentWriter:
     ) -> list[tuple[str, str]]:
         """Add a document under the hash of its id, and its passages; returns (title, text) of each."""
         row = len(self._documents)
-        facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True) if document.metadata else "{}"
+        facts = "{}"
+        if document.metadata:
+            facts = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True)
         whole = document.text.encode()
         self._strings([document.id.encode(), document.title.encode(), facts.encode(), whole])
         self._documents.append((len(self._passages), len(self._sources) - 1, document.whole))
@@ -165,6 +169,22 @@ class SegmentWriter:
         self._blob.close()
         if self._vectors is not None:
             self._vectors.close()
+        for name, table in self._tables().items():
+            (self.folder / name).write_bytes(table.tobytes())
+        files: list[FileEntry] = []
+        for name, checksum in checksums_on_disk(self.folder).items():
+            path = self.folder / name
+            files.append(FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum))
+        if last is None:
+            last = self._last
+        return SegmentEntry(self.name, self.first, last, len(self), len(self._documents), tuple(files))
+
+    @property
+    def _last(self) -> int:
+        return self.first + len(self) - 1
+
+    def _tables(self) -> dict[str, np.ndarray]:
+        """The files of fixed rows, by name."""
         keys = np.array(self._keys, KEY)
         sources = [
             (first, state.size, state.modified, state.digest, state.documents, state.skipped, state.done)
@@ -178,26 +198,9 @@ class SegmentWriter:
             "keys.bin": keys[np.argsort(keys["hash"], kind="stable")],
             **self._layout.tables(),
         }
-        end = self.first + len(self) - 1
-        if self._numbers is not None and self._numbers != list(range(self.first, end + 1)):
+        if self._numbers is not None and self._numbers != list(range(self.first, self._last + 1)):
             tables["numbers.bin"] = np.array(self._numbers, "<u8")
-        for name, table in tables.items():
-            (self.folder / name).write_bytes(table.tobytes())
-        sync_all(self.folder)
-        paths = sorted(self.folder.iterdir())
-        sums = checksums(paths)
-        files = [
-            FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, sums[path.name]) for path in paths
-        ]
-        sync_folder(self.folder.parent)
-        return SegmentEntry(
-            self.name,
-            self.first,
-            end if last is None else last,
-            len(self),
-            len(self._documents),
-            tuple(files),
-        )
+        return tables
 
     def abandon(self) -> None:
         """Throw the unfinished segment away."""

@@ -12,7 +12,7 @@ EXACT_UP_TO = 100_000
 """Up to here a scan takes under 7 ms on one core and misses nothing, where IVF would miss one hit in twenty."""
 
 
-class Size(NamedTuple):
+class _Size(NamedTuple):
     """A row of the table.
 
     Attributes:
@@ -30,8 +30,8 @@ class Size(NamedTuple):
 # the share falls as there are more of them: 10 % of 1,264, 5 % of 2,529. Beyond the last row that is an extrapolation:
 # .7 % of 18,331 at 21 million.
 SIZES = (
-    Size(100_000, 126, 4),
-    Size(400_000, 126, 4),
+    _Size(100_000, 126, 4),
+    _Size(400_000, 126, 4),
 )
 
 LISTS = 4.0  # times the square root of the passages
@@ -49,7 +49,9 @@ def codes_for(dimension: int) -> str:
     the hits with 4 candidates a hit in .73 ms; one bit a dimension (RaBitQ) needs 16 candidates for .963 and 1.9 ms,
     two bits find .963 with 4 in 1.5 ms, four bits took the longest.
     """
-    return f"PQ{dimension // 2}x4fs" if dimension % 2 == 0 else "RaBitQfs"
+    if dimension % 2 == 0:
+        return f"PQ{dimension // 2}x4fs"
+    return "RaBitQfs"
 
 
 class Effort(NamedTuple):

@@ -67,7 +67,9 @@ class SparseLexical:
         else:
             length = np.array(lengths, np.float32)
             idf = np.log(1 + (total - frequency + 0.5) / (frequency + 0.5))
-            discount = k1 * (1 - b + b * length / max(length.mean(), 1e-9)) if total else length
+            discount = length
+            if total:
+                discount = k1 * (1 - b + b * length / max(length.mean(), 1e-9))
             weights = idf[column.astype(np.int64)] * count / (count + discount[rows])
         shape = (total, len(terms))
         matrix = csc_matrix((weights.astype(np.float32), (rows, column.astype(np.int64))), shape=shape)

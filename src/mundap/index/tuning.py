@@ -73,20 +73,20 @@ def tune(
         passages: How many it has.
     """
     k = max(map(len, truth), default=0)
-    best: Tuned | None = None
-    least = math.inf
+    reached: dict[Tuned, float] = {}  # what finds the wanted share, and its cost
+    nearest = Tuned(Effort(1, 1), -1.0)
     for probes in _doubling(lists):
+        scanning = _SCAN * probes * passages / lists
         found = search(probes, min(k * _CHOICES[-1], passages))
         for candidates in _CHOICES:
-            recall = _recall([row[: k * candidates] for row in found], truth)
-            cost = _SCAN * probes * passages / lists + _RANK * k * candidates
-            reached = recall >= wanted
-            if best is None or (reached and (cost < least)) or (best.recall < wanted and recall > best.recall):
-                best, least = Tuned(Effort(probes, candidates), recall), cost
-        if best is not None and best.recall >= wanted and _SCAN * 2 * probes * passages / lists > least:
+            tried = Tuned(Effort(probes, candidates), _recall([row[: k * candidates] for row in found], truth))
+            if tried.recall >= wanted:
+                reached[tried] = scanning + _RANK * k * candidates
+            if tried.recall > nearest.recall:
+                nearest = tried
+        if reached and 2 * scanning > min(reached.values()):
             break  # twice the lists alone would cost more than what was found
-    assert best is not None
-    return best
+    return min(reached, key=lambda one: reached[one], default=nearest)
 
 
 def _doubling(lists: int) -> list[int]:

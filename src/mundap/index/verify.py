@@ -15,9 +15,11 @@ from mundap.index.analyzer import Analyzer
 from mundap.index.corpus import Corpus
 from mundap.index.lexical import Lexical, listed
 from mundap.index.manifest import FileEntry, Manifest, Settings
+from mundap.index.segment import Segment
 from mundap.models import folder as models
 
 _PARTS = ("encoder", "question")
+_AT_ONCE = 65_536  # vectors
 
 
 def verify(root: Path, with_model: bool = True) -> list[Message]:
@@ -110,15 +112,20 @@ def _parts(root: Path, manifest: Manifest) -> list[Message]:
         table = segment.passages
         if len(table) != len(segment) or (len(table) and int(table["document"].max()) >= len(segment.documents)):
             problems.append(Message("{path}: passages and documents do not fit together", path=segment.folder))
-        if settings.dimension and len(segment.vectors) != len(segment):
-            vectors, passages = len(segment.vectors), len(segment)
-            told = "{path}: {vectors} vectors for {passages} passages"
-            problems.append(Message(told, path=segment.folder, vectors=vectors, passages=passages))
-        elif settings.dimension and not all(
-            np.isfinite(segment.vectors[start : start + 65536]).all() for start in range(0, len(segment), 65536)
-        ):
-            problems.append(Message("{path}: a vector is not a number", path=segment.folder))
+        if settings.dimension:
+            problems += _vectors(segment)
     return problems
+
+
+def _vectors(segment: Segment) -> list[Message]:
+    vectors, passages = len(segment.vectors), len(segment)
+    if vectors != passages:
+        told = "{path}: {vectors} vectors for {passages} passages"
+        return [Message(told, path=segment.folder, vectors=vectors, passages=passages)]
+    for start in range(0, vectors, _AT_ONCE):
+        if not np.isfinite(segment.vectors[start : start + _AT_ONCE]).all():
+            return [Message("{path}: a vector is not a number", path=segment.folder)]
+    return []
 
 
 def _model(settings: Settings) -> list[Message]:

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 
-from mundap.disk import checksum, checksums, disk_errors, sync_file, sync_folder, write_atomic
+from mundap.disk import cannot_write, checksum, checksums, disk_errors, sync_file, sync_folder, write_atomic
 from mundap.encoder.runtime import Encoder
 from mundap.errors import IndexDamaged, IndexLocked, IndexMissing
 from mundap.index import dense, tuning
@@ -72,33 +72,37 @@ class Writer:
             Manifest.load(root)  # raises the right error
         refuse_foreign(root)
         with disk_errors(root):
-            root.mkdir(parents=True, exist_ok=True)
-            (root / "segments").mkdir(exist_ok=True)
-            sync_folder(root)
-            self._lock = FileLock(root / "lock")
+            self._lock = self._locked()
             try:
-                self._lock.acquire(blocking=False)
-            except Timeout:
-                raise IndexLocked(
-                    "another process is writing to {path}. Wait until it is done, or stop it; then try again.",
-                    path=root,
-                ) from None
+                self._open(settings, job or {})
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def _locked(self) -> FileLock:
+        self.root.mkdir(parents=True, exist_ok=True)
+        (self.root / "segments").mkdir(exist_ok=True)
+        sync_folder(self.root)
+        lock = FileLock(self.root / "lock")
         try:
-            self._open(settings, job or {})
-        except BaseException:
-            self._lock.release()
-            raise
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise IndexLocked(
+                "another process is writing to {path}. Wait until it is done, or stop it; then try again.",
+                path=self.root,
+            ) from None
+        return lock
 
     def _open(self, settings: Settings | None, job: dict[str, Any]) -> None:
         self.committed: Manifest | None = None
         try:
-            self.committed = Manifest.load(self.root, to_change=True)
-        except IndexMissing:
-            pass
+            self.committed = Manifest.find(self.root, to_change=True)
         except IndexDamaged:
             if not self.fresh:
                 raise
-        self.manifest, self.resumed = self._starting_point(settings, job)
+        unfinished = self._unfinished(settings, job)
+        self.resumed = unfinished is not None
+        self.manifest = unfinished or self._beginning(settings, job)
         self.analyzer = Analyzer(self.manifest.settings.language, self.manifest.settings.hangul)
         self.corpus = Corpus(self.root, self.manifest)
         self._segment: SegmentWriter | None = None
@@ -113,24 +117,28 @@ class Writer:
         self._lexical: LexicalWriter | None = None
         if self.committed and self.manifest.lexical == self.committed.lexical and not self._repair:
             self._check_lexical(self.committed.lexical.folder)
-        with disk_errors(self.root):
-            self._sweep()
+        self._sweep()
 
-    def _starting_point(self, settings: Settings | None, job: dict[str, Any]) -> tuple[Manifest, bool]:
-        old = self.committed
+    def _unfinished(self, settings: Settings | None, job: dict[str, Any]) -> Manifest | None:
+        """What a killed process left of the same job, if it is whole; else it is forgotten."""
         if job:
-            with contextlib.suppress(IndexMissing, IndexDamaged):
-                unfinished = Manifest.load(self.root, IN_PROGRESS, to_change=True)
-                same = unfinished.generation == (old.generation if old else 0)
-                if unfinished.job == job and same and settings in (None, unfinished.settings):
-                    Corpus(self.root, unfinished)  # damaged work is not taken up
-                    lexical_count(self.root / unfinished.lexical.folder)
-                    return unfinished, True
+            with contextlib.suppress(IndexDamaged):  # damaged work is not taken up
+                found = Manifest.find(self.root, IN_PROGRESS, to_change=True)
+                same_base = found is not None and found.generation == self._next_generation - 1
+                if found and same_base and found.job == job and settings in (None, found.settings):
+                    Corpus(self.root, found)
+                    lexical_count(self.root / found.lexical.folder)
+                    return found
         (self.root / IN_PROGRESS).unlink(missing_ok=True)
+        return None
+
+    def _beginning(self, settings: Settings | None, job: dict[str, Any]) -> Manifest:
+        """The committed state, to be changed, or an empty one."""
+        old = self.committed
         if old and not self.fresh:
             # Of an index that is there only the recall may be another now: it is tuned again at the commit.
             recall = (settings or old.settings).recall
-            return old.with_changes(job=job, settings=replace(old.settings, recall=recall)), False
+            return old.with_changes(job=job, settings=replace(old.settings, recall=recall))
         if settings is None:
             raise IndexMissing("no index in {path}", path=self.root)
         new = Manifest(settings, self._new_lexical(), job=job)
@@ -138,11 +146,13 @@ class Writer:
             new = new.with_changes(
                 generation=old.generation, next_number=old.next_number, next_segment=old.next_segment
             )
-        return new, False
+        return new
 
     def _new_lexical(self) -> LexicalEntry:
         """A place for a lexical index that no other has, dead ones included."""
-        number = int(self.committed.lexical.folder.removeprefix("lexical-")) + 1 if self.committed else 0
+        number = 0
+        if self.committed:
+            number = int(self.committed.lexical.folder.removeprefix("lexical-")) + 1
         while (self.root / f"lexical-{number:06d}").exists():
             number += 1
         return LexicalEntry(f"lexical-{number:06d}")
@@ -183,6 +193,8 @@ class Writer:
                 self._lexical.close()
         finally:
             self._lock.release()
+        if isinstance(error, OSError):
+            raise cannot_write(self.root, error) from error
 
     # ---------------------------------------------------------------- documents in
 
@@ -191,10 +203,8 @@ class Writer:
         if self._segment is None:
             name = f"{self.manifest.next_segment:06d}"
             self.manifest = self.manifest.with_changes(next_segment=self.manifest.next_segment + 1)
-            with disk_errors(self.root):
-                self._segment = SegmentWriter(
-                    self.root, name, self.manifest.next_number, self.manifest.settings.dimension
-                )
+            dimension = self.manifest.settings.dimension
+            self._segment = SegmentWriter(self.root, name, self.manifest.next_number, dimension)
             self._segment_ids.clear()
         self._segment.begin_source(state)
         self._source = state.source
@@ -273,25 +283,24 @@ class Writer:
 
     def checkpoint(self) -> None:
         """Make the work so far survive a crash, without showing it to readers."""
-        with disk_errors(self.root):
-            if self._segment is not None:
-                while self._waiting:
-                    self._encode(_ENCODE_AT_ONCE)
-                if len(self._segment):
-                    entry = self._segment.close()
-                    self._writing_lexical().commit()
-                    sync_folder(self.root)  # the folder of the lexical index may be new
-                    self.manifest = self.manifest.with_changes(
-                        segments=(*self.manifest.segments, entry), next_number=entry.last + 1
-                    )
-                else:
-                    self._segment.abandon()
-                self._segment = None
-            self._write_deleted()
-            self._reopen()
-            self._merge_tail()
-            self.manifest.save(self.root, IN_PROGRESS)
-            self._sweep()
+        if self._segment is not None:
+            while self._waiting:
+                self._encode(_ENCODE_AT_ONCE)
+            if len(self._segment):
+                entry = self._segment.close()
+                self._writing_lexical().commit()
+                sync_folder(self.root)  # the folder of the lexical index may be new
+                self.manifest = self.manifest.with_changes(
+                    segments=(*self.manifest.segments, entry), next_number=entry.last + 1
+                )
+            else:
+                self._segment.abandon()
+            self._segment = None
+        self._write_deleted()
+        self._reopen()
+        self._merge_tail()
+        self.manifest.save(self.root, IN_PROGRESS)
+        self._sweep()
         self._checkpointed = time.monotonic()
 
     def commit(self) -> bool:
@@ -300,48 +309,44 @@ class Writer:
             (self.root / IN_PROGRESS).unlink(missing_ok=True)
             return False
         self.checkpoint()
-        with disk_errors(self.root):
-            self._finish_lexical()
-            self._refresh_dense()
-            self.manifest = self.manifest.with_changes(
-                generation=self._next_generation, job={}, tool=f"mundap {__version__}"
-            )
-            self.manifest.save(self.root, COMMITTED)
-            (self.root / IN_PROGRESS).unlink(missing_ok=True)
-            self.committed = self.manifest
-            self._sweep()
+        self._finish_lexical()
+        self.manifest = self.manifest.with_changes(
+            dense=self._refreshed_dense(), generation=self._next_generation, job={}, tool=f"mundap {__version__}"
+        )
+        self.manifest.save(self.root, COMMITTED)
+        (self.root / IN_PROGRESS).unlink(missing_ok=True)
+        self.committed = self.manifest
+        self._sweep()
         self._changed = False
         return True
 
     def compact(self) -> None:
         """Rewrite all segments without what was deleted, as few and as large as is sensible."""
-        with disk_errors(self.root):
-            groups: list[list[Segment]] = []
-            for segment in self.corpus.segments:
-                if groups and sum(map(len, groups[-1])) + len(segment) <= LARGEST_MERGED:
-                    groups[-1].append(segment)
-                else:
-                    groups.append([segment])
-            for group in groups:
-                if len(group) > 1 or not all(self.corpus.living(segment).all() for segment in group):
-                    self._merge(group)
-            self._reopen()
-            self.rebuild()
+        groups: list[list[Segment]] = []
+        for segment in self.corpus.segments:
+            if groups and sum(map(len, groups[-1])) + len(segment) <= LARGEST_MERGED:
+                groups[-1].append(segment)
+            else:
+                groups.append([segment])
+        for group in groups:
+            if len(group) > 1 or not all(self.corpus.living(segment).all() for segment in group):
+                self._merge(group)
+        self._reopen()
+        self.rebuild()
 
     def rebuild(self) -> None:
         """Make the lexical index and the approximate one again, from the passages and their vectors.
 
         Tantivy counts deleted passages in its document frequencies; only writing it anew rids it of them.
         """
-        with disk_errors(self.root):
-            if self._lexical is not None:
-                self._lexical.close()
-                self._lexical = None
-            self.manifest = self.manifest.with_changes(dense=None, lexical=self._new_lexical())
-            lexical = self._writing_lexical()
-            for number, passage in self.corpus.passages():
-                lexical.add(number, passage.title, passage.text, passage.metadata.get("language", ""))
-            lexical.commit()
+        if self._lexical is not None:
+            self._lexical.close()
+            self._lexical = None
+        self.manifest = self.manifest.with_changes(dense=None, lexical=self._new_lexical())
+        lexical = self._writing_lexical()
+        for number, passage in self.corpus.passages():
+            lexical.add(number, passage.title, passage.text, passage.metadata.get("language", ""))
+        lexical.commit()
         self._changed = True
 
     def _merge_tail(self) -> None:
@@ -379,37 +384,39 @@ class Writer:
         if not len(numbers):
             self.manifest = self.manifest.with_changes(deleted=None)
         elif not np.array_equal(numbers, self.corpus.deleted) or self.manifest.deleted is None:
-            path = (
-                self.root / f"deleted-{self._next_generation:06d}-{self.manifest.next_segment:06d}-{len(numbers)}.bin"
-            )
+            name = f"deleted-{self._next_generation:06d}-{self.manifest.next_segment:06d}-{len(numbers)}.bin"
+            path = self.root / name
             write_atomic(path, numbers.tobytes())
             self.manifest = self.manifest.with_changes(deleted=self._entry(path))
 
-    def _refresh_dense(self) -> None:
-        """Make the approximate index again if it has fallen behind; small gaps are scanned instead."""
+    def _refreshed_dense(self) -> DenseEntry | None:
+        """The approximate index, made again if it has fallen behind; None if the exact one is good enough."""
         settings, entry = self.manifest.settings, self.manifest.dense
         kind = dense.kind_for(settings.dense, len(self.corpus))
         if not settings.dimension or kind == "exact" or not len(self.corpus):
-            self.manifest = self.manifest.with_changes(dense=None)
-            return
-        if entry and entry.kind == kind:
-            gap = sum(int((segment.numbers() >= entry.until).sum()) for segment in self.corpus.segments)
-            if gap <= max(EXACT_UP_TO // 2, entry.passages // 10) and len(self.corpus) > entry.passages // 2:
-                if self.committed is None or self.committed.settings.recall != settings.recall:
-                    self.manifest = self.manifest.with_changes(dense=self._tuned(entry))
-                return
+            return None
+        if entry and entry.kind == kind and self._covers_enough(entry):
+            if self.committed and self.committed.settings.recall == settings.recall:
+                return entry
+            return self._tuned(entry)
         path = self.root / f"dense-{self._next_generation:06d}.faiss"
         dense.build(self.corpus, kind, path)
         sync_file(path)
-        made = DenseEntry(self._entry(path), kind, self.manifest.next_number, len(self.corpus))
-        self.manifest = self.manifest.with_changes(dense=self._tuned(made))
+        return self._tuned(DenseEntry(self._entry(path), kind, self.manifest.next_number, len(self.corpus)))
+
+    def _covers_enough(self, entry: DenseEntry) -> bool:
+        """Whether an approximate index lacks few passages, which are scanned instead, and few of its own are gone."""
+        missing = sum(int((segment.numbers() >= entry.until).sum()) for segment in self.corpus.segments)
+        return missing <= max(EXACT_UP_TO // 2, entry.passages // 10) and len(self.corpus) > entry.passages // 2
 
     def _tuned(self, entry: DenseEntry) -> DenseEntry:
         """How much of the approximate index is to be searched for the recall that was asked for, if one was."""
         settings = self.manifest.settings
         if not settings.recall or entry.kind != "ivf":
             return replace(entry, probes=0, candidates=0, recall=0)
-        encoder = self.encoder if isinstance(self.encoder, Encoder) else open_encoder(settings)
+        encoder = self.encoder
+        if not isinstance(encoder, Encoder):
+            encoder = open_encoder(settings)
         assert encoder is not None
         search = dense.Dense(self.root, self.corpus, entry)
         questions = tuning.sample_questions(self.corpus, encoder)
@@ -421,7 +428,9 @@ class Writer:
     @property
     def _next_generation(self) -> int:
         """In the names of new files, so that none is ever written over one that readers use."""
-        return (self.committed.generation if self.committed else 0) + 1
+        if self.committed:
+            return self.committed.generation + 1
+        return 1
 
     def _entry(self, path: Path) -> FileEntry:
         return FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, checksum(path))
@@ -445,7 +454,7 @@ class Writer:
                 path = lexical.folder / Path(entry.path).name
                 if path in files and path.suffix != ".json" and path.stat().st_size == entry.bytes:
                     sums[path.name] = entry.sha256  # a link: it never changes
-        sums |= checksums(path for path in files if path.name not in sums)
+        sums |= checksums([path for path in files if path.name not in sums])
         entries = [
             FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, sums[path.name]) for path in files
         ]

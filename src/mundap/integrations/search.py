@@ -48,7 +48,9 @@ class Search:
 
     def __call__(self, question: str, k: int, filters: Filters | None = None) -> list[Hit]:
         """The best passages."""
-        reader = self._reader if self._rerank else None
+        reader = None
+        if self._rerank:
+            reader = self._reader
         return list(search(self.index, [question], k, self._mode, reader, filters=filters)[0].hits)
 
 

@@ -61,7 +61,9 @@ def search_depth(k: int) -> int:
 
     Confidence depends on how far a passage stands out among the first that were found, so a few more are needed.
     """
-    return max(k, AMONG) if k > 0 else k
+    if k > 0:
+        return max(k, AMONG)
+    return k
 
 
 def answer_from(

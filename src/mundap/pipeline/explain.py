@@ -80,7 +80,9 @@ def explain(index: Index, reader: Reader | LanguageReaders, result: AskResult) -
 
 def _best_span(reader: Reader, question: str, hit: Hit, windows: Sequence[Any]) -> Answer | None:
     answers = rank_answers(reader, question, [hit], [windows])
-    return answers[0] if answers else None
+    if answers:
+        return answers[0]
+    return None
 
 
 def _probabilities(reader: Reader, result: AskResult, best: Sequence[Answer | None]) -> np.ndarray:

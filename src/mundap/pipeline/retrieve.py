@@ -55,6 +55,9 @@ def _result(question: Question, hits: Sequence[Hit], by_document: bool) -> Resul
     contexts = []
     for hit in hits:
         passage = hit.passage
-        name = passage.document if by_document else passage.id
+        if by_document:
+            name = passage.document
+        else:
+            name = passage.id
         contexts.append(Context(name, passage.title, passage.text, hit.score))
     return Result(question, tuple(contexts))

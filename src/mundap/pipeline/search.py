@@ -40,7 +40,9 @@ def search(
     if not 1 <= k <= MAX_K:  # the index itself may be asked for more than k
         raise UsageError("k = {k}: choose between 1 and {most}", k=k, most=MAX_K)
     mode = mode or index.default_mode
-    depth = k if reader is None else max(k, RERANK_DEPTH)
+    depth = k
+    if reader is not None:
+        depth = max(k, RERANK_DEPTH)
     results = []
     for question, found in zip(questions, index.search_batch(questions, depth, mode, **options), strict=True):
         hits: Sequence[Hit] = found

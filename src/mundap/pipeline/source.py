@@ -34,4 +34,6 @@ def place_of(index: Index, answer: Answer) -> str:
     place = passage.place(answer.start)
     if place.startswith("line "):
         return f"{passage.source}:{line_of(index, answer)}"
-    return f"{passage.source}, {place}" if place else passage.source
+    if place:
+        return f"{passage.source}, {place}"
+    return passage.source

@@ -57,7 +57,9 @@ async def _failed(request: Request, error: Exception) -> Response:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     nothing = error.status_code == 404 and error.detail == "Not Found"
-    message = "there is nothing at this address. /openapi.json says what there is." if nothing else str(error.detail)
+    message = "there is nothing at this address. /openapi.json says what there is."
+    if not nothing:
+        message = str(error.detail)
     return JSONResponse(failure(message, error.status_code), error.status_code, error.headers)
 
 
@@ -70,5 +72,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
         message = "the body is no JSON object, or not said to be one: send the header Content-Type: application/json"
         return JSONResponse(failure(message, 422), 422)
     where = ".".join(str(part) for part in first["loc"] if part != "body")
-    message = f"{where}: {first['msg']}" if where else first["msg"]
+    if where:
+        message = f"{where}: {first['msg']}"
+    else:
+        message = first["msg"]
     return JSONResponse(failure(message, 422), 422)

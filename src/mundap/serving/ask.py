@@ -24,6 +24,8 @@ async def ask(body: schema.AskBody, request: Request, engine: ThisEngine, index:
 @router.post("/search", response_model=schema.Found | list[schema.Found], responses=schema.failures(404, 422))
 async def search(body: schema.SearchBody, request: Request, engine: ThisEngine, index: WhichIndex = None) -> Response:
     """Find the passages that answer a question. For several `questions` the result is a list."""
-    questions = len(body.questions) if body.questions else 1
+    questions = 1
+    if body.questions:
+        questions = len(body.questions)
     request.state.charge(questions * (cost(body.k) if body.rerank else 1) - 1)
     return Response(await engine.search(body, index, request.state.client), media_type=JSON)

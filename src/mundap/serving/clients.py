@@ -62,4 +62,6 @@ def who(address: str) -> str:
         parsed = ip_address(address)
     except ValueError:
         return address[:100]  # a proxy's word
-    return str(parsed) if not isinstance(parsed, IPv6Address) else parsed.exploded[:19]
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    return parsed.exploded[:19]

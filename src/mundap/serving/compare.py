@@ -67,12 +67,14 @@ async def rankings(body: RankingsBody, engine: ThisEngine, index: WhichIndex = N
     stand in its title and text, and one word for each of the question's `terms` that it shares.
     """
     snapshot = engine.indexes.get(body.index if body.index is not None else index).index()
-    modes = MODES if snapshot.manifest.settings.model else ("bm25",)
+    modes: Iterable[Mode] = MODES
+    if not snapshot.manifest.settings.model:
+        modes = ("bm25",)
     depth = max(body.k, min(DEPTH, engine.settings.limits.k))
     asked = {**body.model_dump(exclude_none=True), "k": depth}
     bodies = [schema.SearchBody.model_validate({**asked, "mode": mode}) for mode in modes]
     found = await asyncio.gather(*(engine.search(one, index) for one in bodies))
-    hits = {mode: json.loads(one)["hits"] for mode, one in zip(modes, found, strict=True)}
+    hits: dict[str, Any] = {mode: json.loads(one)["hits"] for mode, one in zip(modes, found, strict=True)}
     work = asyncio.get_running_loop().run_in_executor(
         _explaining, _explained, snapshot, body.question, body.k, depth, hits
     )
@@ -201,7 +203,9 @@ def _compared(
         found = comparison(measured.systems, cuts, k, measured.differences)
     except MundapError as error:
         # What is wrong with the files is the client's to repair. Where we keep them is not: that says nothing to it.
-        kind = UsageError if type(error) is MundapError else type(error)
+        kind = type(error)
+        if kind is MundapError:
+            kind = UsageError
         raise kind(str(error).replace(f"{folder}/", "")) from error
     changed = found["changed"]
     facts = {"match": match, "notes": measured.notes, "changed_count": len(changed)}

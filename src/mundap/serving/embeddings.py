@@ -72,7 +72,10 @@ class Embeddings(BaseModel):
 async def embeddings(body: EmbeddingsBody, request: Request, engine: ThisEngine, index: WhichIndex = None) -> Response:
     """Vectors of texts, by the encoder an index was made with."""
     encoder, name, side = _chosen(engine, body, index)
-    given = [body.input] if isinstance(body.input, str) else body.input
+    if isinstance(body.input, str):
+        given = [body.input]
+    else:
+        given = body.input
     texts = [text.encode("utf-8", "replace").decode() for text in given]  # halves of characters are possible in JSON
     most = engine.settings.limits.texts
     if not 1 <= len(texts) <= most:
@@ -127,4 +130,6 @@ def _encoders(engine: Engine, index: str | None) -> dict[str, Encoder]:
 
 
 def _coded(row: np.ndarray, form: str) -> list[float] | str:
-    return base64.b64encode(row.astype("<f4").tobytes()).decode() if form == "base64" else row.tolist()
+    if form == "base64":
+        return base64.b64encode(row.astype("<f4").tobytes()).decode()
+    return list(map(float, row))

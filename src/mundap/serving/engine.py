@@ -31,7 +31,7 @@ _ENTRY = 300  # bytes that an entry of the cache takes beside its value
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class _Job:
     """What questions that are dealt with together have in common.
 
     Attributes:
@@ -83,11 +83,13 @@ class Engine:
         self.metrics = metrics or Metrics()
         self.metrics.watch(self)
         self.indexes = Indexes(settings)
-        self.reader = None if settings.reader == "" else LanguageReaders.from_pretrained(settings.reader)
+        self.reader = None
+        if settings.reader != "":
+            self.reader = LanguageReaders.from_pretrained(settings.reader)
         waiting = settings.limits.waiting
         self.searching: Lane[str, bytes] = Lane("search", self._search, cores(), 32, waiting)
         self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting, lambda key: cost(key[1].k))
-        self.embedding: Lane[str, tuple[np.ndarray, int]] = Lane("embed", embed, 1, 32, settings.limits.texts)
+        self.embedding: Lane[str, tuple[np.ndarray, int]] = Lane("embed", _embed, 1, 32, settings.limits.texts)
         self.listing: Lane[Callable[[], bytes], bytes] = Lane("list", _looked, 1, 1, waiting)
         self.writing = Writing(settings.limits.writes, settings.limits.write_seconds)
         self.lanes: tuple[Lane[Any, Any], ...] = (
@@ -110,7 +112,7 @@ class Engine:
                     raise
                 continue
             for lane, answers in ((self.searching, 0), (self.reading, 1)):
-                job = Job(NUM_PASSAGES, None, Filters(), answers=answers)
+                job = _Job(NUM_PASSAGES, None, Filters(), answers=answers)
                 if lane is self.searching or self.reader is not None:
                     questions = [f"who or what is {number}" for number in range(cores())]
                     await asyncio.gather(*(lane.do((index, job), [one], _WARM_SECONDS) for one in questions))
@@ -121,7 +123,7 @@ class Engine:
         if self.reader is None:
             raise UsageError("this server was started without a reader: it can search, but not answer")
         self._check([body.question], body.k)
-        job = Job(body.k, body.mode, body.filters.filters(), answers=body.n, threshold=body.threshold)
+        job = _Job(body.k, body.mode, body.filters.filters(), answers=body.n, threshold=body.threshold)
         return (await self._done(self.reading, served, job, [body.question], client))[0]
 
     async def search(self, body: SearchBody, index: str | None, client: str = "") -> bytes:
@@ -131,11 +133,16 @@ class Engine:
             raise UsageError("give either `question` or `questions`")
         if body.rerank and self.reader is None:
             raise UsageError("this server was started without a reader: it cannot rerank")
-        questions = [body.question] if body.question is not None else body.questions or []
+        if body.question is not None:
+            questions = [body.question]
+        else:
+            questions = body.questions or []
         self._check(questions, body.k)
-        job = Job(body.k, body.mode, body.filters.filters(), body.rerank)
+        job = _Job(body.k, body.mode, body.filters.filters(), body.rerank)
         found = await self._done(self.reading if body.rerank else self.searching, served, job, questions, client)
-        return found[0] if body.question is not None else b"[" + b",".join(found) + b"]"
+        if body.question is not None:
+            return found[0]
+        return b"[" + b",".join(found) + b"]"
 
     async def look(self, served: Served, what: tuple[object, ...], work: Callable[[], bytes], client: str) -> bytes:
         """What comes of looking at every document: one such work at a time, and its result is kept.
@@ -171,15 +178,21 @@ class Engine:
                 raise UsageError(f"the question has {len(question)} characters; the limit is {limits.question}")
 
     async def _done(
-        self, lane: Lane[str, bytes], served: Served, job: Job, questions: Sequence[str], client: str
+        self, lane: Lane[str, bytes], served: Served, job: _Job, questions: Sequence[str], client: str
     ) -> list[bytes]:
         """The answers, those that are not known in batches."""
         index = served.index()
         if job.mode in ("dense", "hybrid") and not index.manifest.settings.model:
             raise UsageError(f"the index {served.name} has no vectors. Use the mode bm25.")
         keys = {question: _key(served.name, served.version, job, question) for question in questions}
-        found = {question: known for question, key in keys.items() if (known := self._cache.get(key)) is not None}
-        missing = [question for question in keys if question not in found]
+        found: dict[str, bytes] = {}
+        missing: list[str] = []
+        for question, key in keys.items():
+            known = self._cache.get(key)
+            if known is None:
+                missing.append(question)
+            else:
+                found[question] = known
         self.metrics.cache.labels("yes").inc(len(found))
         self.metrics.cache.labels("no").inc(len(missing))
         if missing:
@@ -236,10 +249,13 @@ def _looked(_: Any, work: Sequence[Callable[[], bytes]]) -> list[bytes]:
     return [one() for one in work]
 
 
-def embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:
+def _embed(key: Any, texts: Sequence[str]) -> list[tuple[np.ndarray, int]]:
     """Vector and number of tokens of each text, as a question or as a passage. The encoder uses all cores by itself."""
     encoder, side = key
-    rows = encoder.encode_questions(texts) if side == "query" else encoder.encode_passages([("", one) for one in texts])
+    if side == "query":
+        rows = encoder.encode_questions(texts)
+    else:
+        rows = encoder.encode_passages([("", one) for one in texts])
     return list(zip(rows, encoder.count_tokens(texts), strict=True))
 
 

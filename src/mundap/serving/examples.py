@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter, Request, Response
 
@@ -50,23 +50,31 @@ async def examples(request: Request, engine: ThisEngine, index: WhichIndex = Non
 def example_questions(index: Index, reader: LanguageReaders | None) -> list[str]:
     """Questions about what the index is about; those with a likely answer come first."""
     sample = index.sample(_SAMPLE, "examples")
-    made = [question for passage in sample for question in questions_of(passage)]
-    made += [question_about(passage) for passage in sample if len(_heading(passage)) <= _LONGEST]
-    made = list(dict.fromkeys(made))
-    if reader is None:
-        return made[:COUNT]
-    answered: list[str] = []
+    made: dict[str, None] = {}
+    for passage in sample:
+        made.update(dict.fromkeys(questions_of(passage)))
+    for passage in sample:
+        if len(_heading(passage)) <= _LONGEST:
+            made[question_about(passage)] = None
+    questions = list(made)
+    answered = []
+    if reader:
+        answered = _answered(index, reader, questions[:_TRIED])
+    return list(dict.fromkeys([*answered, *questions]))[:COUNT]
+
+
+def _answered(index: Index, reader: LanguageReaders, questions: Sequence[str]) -> list[str]:
+    """The first questions that the reader answers with some confidence."""
+    found: list[str] = []
     until = time.monotonic() + _SECONDS
-    for question in made[:_TRIED]:
-        if time.monotonic() > until:
+    for question in questions:
+        if len(found) == COUNT or time.monotonic() > until:
             break
         hits = search(index, [question], _READ, None, filters=Filters())[0].hits
-        result = answer_from(reader, question, hits, 1, None, _READ)
-        if result.answers and result.answers[0].confidence >= _SURE:
-            answered.append(question)
-        if len(answered) == COUNT:
-            return answered
-    return [*answered, *(one for one in made if one not in answered)][:COUNT]
+        answers = answer_from(reader, question, hits, 1, None, _READ).answers
+        if answers and answers[0].confidence >= _SURE:
+            found.append(question)
+    return found
 
 
 def questions_of(passage: Passage) -> Iterator[str]:
@@ -82,7 +90,9 @@ def questions_of(passage: Passage) -> Iterator[str]:
             yield f"{name}?"
         elif _ends_in_hangul(name):
             if text.startswith(name):
-                asked = "누구인가요?" if _PERSON.search(passage.text) else "무엇인가요?"
+                asked = "무엇인가요?"
+                if _PERSON.search(passage.text):
+                    asked = "누구인가요?"
                 yield f"{name}{_topic(name)} {asked}"
         elif said := re.match(re.escape(name) + r"(?: \([^)]*\))? (is|was|are|were) ", text):
             yield f"{'Who' if _PERSON.search(passage.text) else 'What'} {said.group(1)} {name}?"
@@ -91,7 +101,9 @@ def questions_of(passage: Passage) -> Iterator[str]:
 def question_about(passage: Passage) -> str:
     """What can be asked about any passage that has a title."""
     name = _heading(passage)
-    return f"{name}에 대해 무엇이라고 하나요?" if _ends_in_hangul(name) else f"What is said about {name}?"
+    if _ends_in_hangul(name):
+        return f"{name}에 대해 무엇이라고 하나요?"
+    return f"What is said about {name}?"
 
 
 def _heading(passage: Passage) -> str:
@@ -105,4 +117,6 @@ def _ends_in_hangul(name: str) -> bool:
 
 def _topic(name: str) -> str:
     """The particle of a topic: 은 after a consonant, 는 after a vowel."""
-    return "은" if (ord(name[-1]) - ord("가")) % 28 else "는"
+    if (ord(name[-1]) - ord("가")) % 28:
+        return "은"
+    return "는"

@@ -44,9 +44,13 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics | None = None) -> None:
         self._app = app
         self._settings = settings
-        self._token = settings.token.encode() if settings.token else b""
+        self._token = b""
+        if settings.token:
+            self._token = settings.token.encode()
         # Whoever has to show a token may use any name. Without one, a proxy changes nothing: its names are given.
-        self._names = () if settings.token else (*_LOCAL, settings.host, *settings.names)
+        self._names: tuple[str, ...] = ()
+        if not settings.token:
+            self._names = (*_LOCAL, settings.host, *settings.names)
         limits = settings.limits
         self._clients = Clients(limits.rate, limits.burst, limits.at_once)
         self._uploads = 0
@@ -91,6 +95,20 @@ class Guard:
         return None
 
     def _refused(self, scope: Scope, exchange: "_Exchange") -> JSONResponse | None:
+        refused = self._from_elsewhere(scope, exchange)
+        if refused is not None or exchange.open:
+            return refused
+        if self._token and not self._shown(exchange.headers.get(b"authorization", b"")):
+            return exchange.refuse("token", 401, "a token is needed: send the header Authorization: Bearer TOKEN",
+                                   headers={"www-authenticate": "Bearer"})  # fmt: skip
+        if exchange.length > exchange.most:
+            return exchange.refuse("size", 413, exchange.too_large)
+        if wait := self._clients.charge(exchange.client):
+            return exchange.refuse("rate", 429, "too many requests. Slow down.", wait)
+        return None
+
+    def _from_elsewhere(self, scope: Scope, exchange: "_Exchange") -> JSONResponse | None:
+        """Refuse what the page of another site has a browser send here."""
         headers = exchange.headers
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return exchange.refuse("host", 400, "the request names more than one host")
@@ -106,15 +124,6 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() not in (f"http://{host}", f"https://{host}"):
             return exchange.refuse("origin", 403, "requests from the pages of other sites are not answered")
-        if exchange.open:
-            return None
-        if self._token and not self._shown(headers.get(b"authorization", b"")):
-            return exchange.refuse("token", 401, "a token is needed: send the header Authorization: Bearer TOKEN",
-                                   headers={"www-authenticate": "Bearer"})  # fmt: skip
-        if exchange.length > exchange.most:
-            return exchange.refuse("size", 413, exchange.too_large)
-        if wait := self._clients.charge(exchange.client):
-            return exchange.refuse("rate", 429, "too many requests. Slow down.", wait)
         return None
 
     def _charge(self, client: str, more: int) -> None:
@@ -135,7 +144,9 @@ class Guard:
         if refused:
             self._metrics.refused.labels(refused).inc()
         if route not in _OPEN[3:]:
-            facts: dict[str, Any] = {"refused": refused} if refused else {}
+            facts: dict[str, Any] = {}
+            if refused:
+                facts = {"refused": refused}
             logs.note(
                 "request",
                 id=exchange.id,
@@ -156,21 +167,26 @@ class _Exchange:
         self.id = uuid.uuid4().hex[:12]
         self.started = time.monotonic()
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.client = who(scope["client"][0]) if scope.get("client") else "local"
+        self.client = "local"
+        if scope.get("client"):
+            self.client = who(scope["client"][0])
         self.open = scope["path"] in _OPEN or scope["path"].startswith("/static/")
         self.status = 0
         self.sent = 0
         self.refused = ""  # why, in a word, for log and figures
         limits = settings.limits
         self.large = scope["path"] in _LARGE and scope["method"] == "POST"
-        self.weight = limits.upload_weight if self.large else 1
-        self.most = limits.upload if self.large else limits.body
+        self.weight, self.most = 1, limits.body
+        self._seconds, self._slowest = limits.seconds, math.inf
+        if self.large:
+            self.weight, self.most = limits.upload_weight, limits.upload
+            self._seconds, self._slowest = limits.upload_seconds, limits.upload_rate
         self.too_large = f"the body is larger than {self.most >> 10} kB, which is the limit here"
         length = self.headers.get(b"content-length", b"0")
-        self.length = int(length) if length.isdigit() else 0
+        self.length = 0
+        if length.isdigit():
+            self.length = int(length)
         self._complete = not self.length and b"transfer-encoding" not in self.headers
-        self._seconds = limits.upload_seconds if self.large else limits.seconds
-        self._slowest = limits.upload_rate if self.large else math.inf
         self._received = 0
         self._receive = receive
         self._send = send
@@ -232,11 +248,15 @@ class _Exchange:
 
 
 def _no(status: int, message: str, wait: float = 0, headers: dict[str, str] | None = None) -> JSONResponse:
-    again = {"retry-after": str(max(1, round(wait)))} if wait else {}
+    again = {}
+    if wait:
+        again = {"retry-after": str(max(1, round(wait)))}
     return JSONResponse(failure(message, status), status, {**again, **(headers or {})})
 
 
 def _name(host: str) -> str:
     """The host without its port; empty if there is more to it than that."""
     found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]*)(:\d{1,5})?", host)
-    return found.group(1) if found else ""
+    if found:
+        return found.group(1)
+    return ""

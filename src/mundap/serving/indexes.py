@@ -219,7 +219,10 @@ def _open(path: Path, old: Index | None, damaged: bool) -> Index:
     """The index as it is now; one that was damaged is checked in full before it is trusted again."""
     if damaged and (problems := verify(path)):
         raise IndexDamaged(problems[0])
-    new = old.reopened() if old else Index(path)
+    if old:
+        new = old.reopened()
+    else:
+        new = Index(path)
     if new.encoder is not None and (old is None or new.encoder is not old.encoder):
         new.encoder.encode_questions(["?"])
     return new

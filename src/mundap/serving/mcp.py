@@ -57,7 +57,7 @@ class Slice(BaseModel):
     length: int
 
 
-class Tools:
+class _Tools:
     """What an assistant can do. The descriptions are written for it."""
 
     def __init__(self, engine: Engine) -> None:
@@ -181,7 +181,7 @@ def create_server(engine: Engine) -> "MCPServer[None]":
         lifespan=lambda _: engine.running(),
         log_level="WARNING",
     )
-    tools = Tools(engine)
+    tools = _Tools(engine)
     chosen: list[Callable[..., Any]] = [tools.search, tools.fetch_passage, tools.fetch_document]
     for tool in [*chosen, tools.ask] if engine.reader else chosen:
         server.add_tool(tool, description=inspect.getdoc(tool), annotations=_READ_ONLY)

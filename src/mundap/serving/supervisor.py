@@ -44,14 +44,21 @@ def supervise(run: Callable[[bool], None], listener: socket.socket) -> None:
             return
         code = os.waitstatus_to_exitcode(_wait(child, listener))
         if -code not in _CRASHES or listener.fileno() < 0:
-            if code:
-                sys.exit(code if code > 0 else 128 - code)
+            _end_as(code)
             return
         logs.note("server crashed", logging.ERROR, signal=signal.Signals(-code).name)
         crashes.append(time.monotonic())
         if len(crashes) == _MOST and crashes[-1] - crashes[0] < _SECONDS:
             logs.note("server given up", logging.ERROR, crashes=_MOST, seconds=_SECONDS)
             sys.exit(1)
+
+
+def _end_as(code: int) -> None:
+    """End as the server did; one that a signal ended as a shell tells it."""
+    if code > 0:
+        sys.exit(code)
+    if code < 0:
+        sys.exit(128 - code)
 
 
 def _wait(child: int, listener: socket.socket) -> int:

@@ -116,7 +116,7 @@ def test_where_there_is_no_inferencer(files, pool, tmp_path):
 
     for changes, alone in (({"synchronous": True}, False), ({}, True)):
         chosen = recipe(files, pool, tmp_path / "out", **changes)
-        with pytest.raises(UsageError, match="--ray is for the inferencer, and here is none"):
+        with pytest.raises(UsageError, match="a cluster runs the inferencer"):
             run.train(chosen, alone=alone, ray="local")
 
 

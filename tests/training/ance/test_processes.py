@@ -25,12 +25,12 @@ def start(folder, *more, code=None, **options):
 
 
 def finish(process):
-    out, errors = process.communicate(timeout=200)
+    out, errors = process.communicate(timeout=900)
     assert process.returncode == 0, errors
     return out
 
 
-def wait_for(what, seconds=90):
+def wait_for(what, seconds=600):
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until
@@ -58,7 +58,7 @@ def test_both_may_be_killed_at_any_moment(files, pool, tmp_path):
         wait_for((exchange / "weights" / "step-00000000.safetensors").exists)
         trainer.send_signal(signal.SIGSTOP)
         killed = start(tmp_path, "--only", "inferencer", code=SABOTAGE)
-        killed.communicate(timeout=90)
+        killed.communicate(timeout=600)
         assert killed.returncode == -signal.SIGKILL
         left = sorted(path.name for path in (exchange / "negatives").iterdir())
         assert left and all(name.startswith(".") for name in left)  # half a generation, which nobody reads
@@ -123,7 +123,7 @@ def run_watched(folder, kill_at=None):
         if kill_at is not None and line.strip() == str(kill_at):
             process.send_signal(signal.SIGKILL)
             break
-    process.communicate(timeout=200)
+    process.communicate(timeout=900)
     return process.returncode
 
 

@@ -135,7 +135,7 @@ def _alone(out: Path) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise MundapError(f"another process is writing {out}. Wait until it is done, or choose another -o.") from None
+        raise MundapError(f"another process is writing {out}. Wait for it, or write to another file.") from None
     try:
         yield
     finally:

@@ -49,7 +49,7 @@ def train(
         ray: The address of a Ray cluster that encodes the corpus for the inferencer, or `local`.
     """
     if ray and (alone or recipe.synchronous):
-        raise UsageError("--ray is for the inferencer, and here is none: leave out synchronous and --only trainer")
+        raise UsageError("a cluster runs the inferencer, which this run does not start: leave out the cluster")
     refuse_incomplete(recipe)
     recipe = towers.with_similarity(recipe, tell)
     if alone or recipe.synchronous or not is_first():
