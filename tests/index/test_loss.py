@@ -69,6 +69,16 @@ def test_a_compaction_without_room_is_said_and_changes_nothing(docs, tmp_path, s
     assert limited(resource.RLIMIT_FSIZE, 1 << 30, "compact", "-i", out).returncode == 0
 
 
+def test_a_fresh_build_without_room_is_not_called_damage(docs, tmp_path):
+    out = tmp_path / "i"
+    build([docs], out, PLAIN)
+    before = names(out)
+    done = limited(resource.RLIMIT_FSIZE, 100, "index", docs, "-o", out, "--fresh", "--model", "none")
+    assert done.returncode == 1
+    assert "cannot write to" in done.stderr
+    assert names(out) == before
+
+
 def test_a_changed_file_that_cannot_be_read_keeps_its_old_version(docs, tmp_path):
     out = tmp_path / "i"
     build([docs], out, PLAIN)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tantivy
 
-from mundap.disk import sync_all, sync_folder
+from mundap.disk import disk_errors, sync_all, sync_folder
 from mundap.errors import IndexDamaged, MundapError
 from mundap.index.analyzer import AUTO, Analyzer
 from mundap.index.corpus import in_sorted
@@ -29,6 +29,7 @@ from mundap.index.segment import map_file
 from mundap.index.terms import Terms, TermsWriter, code_bytes, codes_of, count_codes, terms_files
 
 _NO_MEMORY = ("temporarily unavailable", "allocate memory", "spawn", "memory allocation")
+_NO_ROOM = ("No space left", "File too large", "quota exceeded", "Read-only file system")
 _HEAP = 256_000_000
 _AT_ONCE = 512  # passages analysed together
 _MOST_TERMS = 1024  # of a question; a longer one is cut, far beyond anything a person asks
@@ -283,6 +284,17 @@ def _starved(folder: Path, error: BaseException) -> MundapError | None:
     )
 
 
+def _without_room(folder: Path, error: Exception) -> MundapError | None:
+    """What to say if tantivy could not write, which is no fault of its files either."""
+    if not any(word in str(error) for word in _NO_ROOM):
+        return None
+    try:
+        with disk_errors(folder.parent):
+            raise _as_os_error(ValueError(str(error)))
+    except MundapError as said:
+        return said
+
+
 @contextlib.contextmanager
 def _panics() -> Iterator[None]:
     """A panic of tantivy's is an exception that nobody expects: it becomes one of ours."""
@@ -336,7 +348,7 @@ class LexicalWriter:
             self._writer = index.writer(heap_size=_HEAP, num_threads=min(threads, 8))
         except (ValueError, FileNotFoundError) as error:
             damaged = IndexDamaged(f"{folder}: {error}. Build again with `mundap index --fresh`.")
-            raise _starved(folder, error) or damaged from error
+            raise _starved(folder, error) or _without_room(folder, error) or damaged from error
 
     def add(self, number: int, title: str, text: str, language: str = "") -> None:
         """Index a passage under its number, its title with its text."""

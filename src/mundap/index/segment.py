@@ -14,6 +14,7 @@ All files are plain arrays and bytes, memory-mapped; opening a segment reads non
 What the documents are made of is in four more files, see `layout.py`.
 """
 
+import errno
 import hashlib
 import json
 import mmap
@@ -95,6 +96,10 @@ def map_file(root: Path, entry: FileEntry) -> Any:
         raise IndexDamaged(_CURED, problem=Message("{path} is missing", path=path)) from None
     except PermissionError:
         raise IndexDamaged("{path} cannot be read: permission denied.", path=path) from None
+    except OSError as error:
+        if error.errno == errno.ENOMEM:  # mapping needs room too, and the message is that of any lack of memory
+            raise MemoryError from error
+        raise
 
 
 class Segment:
