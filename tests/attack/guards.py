@@ -137,7 +137,7 @@ GUARDS = (
           "        if not np.isfinite(rows).all():", "        if False:",
           "tests/index/test_damage.py::test_a_model_that_gives_no_numbers_is_refused"),
     Guard("a compaction without room", "disk.py",
-          "    except OSError as error:\n        reason = error.strerror", "    except KeyError as error:\n        reason = error.strerror",
+          "    except OSError as error:\n        raise cannot_write(where, error) from error", "    except KeyError as error:\n        raise cannot_write(where, error) from error",
           "tests/index/test_loss.py::test_a_compaction_without_room_is_said_and_changes_nothing"),
     Guard("a full disk is no damage", "index/lexical.py",
           " or _without_room(folder, error) or damaged", " or damaged",

@@ -163,7 +163,7 @@ def test_wrong_usage_is_explained(arguments, message, tmp_path):
     [
         (["data", "check", "none.json"], "no such file"),
         (["compare", "none", "none2"], "no such file"),
-        (["evaluate", "retrieval", "--beir", "."], "no qrels/test.tsv"),
+        (["evaluate", "retrieval", "--beir", "."], "no queries.jsonl"),
         (["evaluate", "retrieval", "--run", "run", "--qrels", "empty"], "no judgements"),
         (["compare", "run", "run"], "does not say what is right"),
     ],

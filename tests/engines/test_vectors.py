@@ -71,7 +71,7 @@ def test_missing_doubled_and_foreign_shards(corpus, tmp_path, tiny_model):
     out, options = str(tmp_path / "i"), Options(model=str(tiny_model))
     encode_shard(job, 1)
     encode_shard(job, 3)
-    with pytest.raises(UsageError, match=r"1 of 3 shards are missing: 2. Make them with: mundap encode … --shard 2/3"):
+    with pytest.raises(UsageError, match=r"1 of 3 shards are missing: 2. Make them with `mundap encode … --shard 2/3`"):
         build.build([corpus], out, options, vectors=job.out)
     encode_shard(job, 2)
     for path in list(job.out.glob("shard-00002-*")):
@@ -190,7 +190,9 @@ def test_rows_without_ids_need_a_new_index(corpus, tmp_path, tiny_model, plain):
 
 def test_an_index_without_a_model_takes_no_vectors(corpus, place, tmp_path):
     np.save(tmp_path / "v.npy", np.ones((10, 16), np.float32))
-    with pytest.raises(UsageError, match="an index without a model has none. Name the question encoder|needs BM25"):
+    with pytest.raises(
+        UsageError, match="an index without a model has no vectors: name the question encoder|needs BM25"
+    ):
         build.build([corpus], place, Options(model="none"), vectors=tmp_path / "v.npy")
 
 

@@ -36,7 +36,7 @@ def test_ones_own_index_above_is_found(planted):
 def test_somebody_elses_is_refused_unless_it_is_named(planted, what):
     os.chown(planted / what, 12345, 12345)
     for look in (locate.to_read, locate.to_write):
-        with pytest.raises(UsageError, match="belongs to another user.*-i"):
+        with pytest.raises(UsageError, match="belongs to another user.* name its folder: "):
             look(None)
     assert locate.to_read(planted) == planted
 

@@ -218,9 +218,9 @@ class _Job:
             if task.index:
                 lookup = self._lookup
             return [by_qrels(name, qrels, results, *options, lookup) for name, results in self._runs()]
-        by_document = self._judges_documents(qrels)
         wanted = [question for question in asked.values() if question.id in qrels]
         self.add_note(len(qrels) - len(wanted), "judged questions are not among the questions: they count as 0")
+        by_document = self._judges_documents(qrels)
         systems = []
         for mode in self._modes:
             with self._watching(mode) as watch:
