@@ -1,7 +1,7 @@
 """From files to text: our readers beside other people's libraries, on documentation that exists in several editions.
 
-    apt-get download developers-reference maint-guide debian-faq debian-policy debian-reference-en \
-        installation-guide-amd64
+    apt-get download developers-reference maint-guide debian-faq debian-policy debian-reference-en
+    apt-get download installation-guide-amd64
     for file in *.deb; do dpkg -x "$file" docs; done
     python benchmarks/extraction.py docs [--peer LIBRARY=PYTHON ...]
 

@@ -106,7 +106,7 @@ class _Cases:
             curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
             sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
         curve = dict(calibration.fit(features, right, FEATURES))
-        threshold = round(self._threshold(sure), 3)
+        threshold = round(answer_threshold(sure, right, self._removed), 3)
         early_stop, stopped = _early_stop(self._outcomes, curve, threshold)
         share, _ = calibration.coverage(sure, right)
         there = ~self._removed
@@ -122,17 +122,23 @@ class _Cases:
             "answered_though_removed": _percent((sure[~there] >= threshold).mean() if not there.all() else 0.0),
         }
 
-    def _threshold(self, sure: np.ndarray) -> float:
-        """The least confidence of an answer: that of the best F1, or less where refusals allow it.
 
-        The best F1 of some hundred questions may stand at a high confidence by chance, and a doubtful answer, shown as
-        such, serves people better than none.
-        """
-        best = calibration.best_threshold(sure, self.right, self._removed, _ANSWERED)
-        if not self._removed.any():
-            return best
-        safe = calibration.lowest_threshold(sure[self._removed], _SAFELY_ANSWERED)
-        return min(best, max(safe, _LEAST_SURE))
+def answer_threshold(sure: np.ndarray, right: np.ndarray, removed: np.ndarray) -> float:
+    """The least confidence of an answer: that of the best F1, or less where refusals allow it.
+
+    The best F1 of some hundred questions may stand at a high confidence by chance, and a doubtful answer, shown as
+    such, serves people better than none.
+
+    Args:
+        sure: The confidence of the best span of each case.
+        right: Whether that span is right.
+        removed: Whether the documents with the answer were removed.
+    """
+    best = calibration.best_threshold(sure, right, removed, _ANSWERED)
+    if not removed.any():
+        return best
+    safe = calibration.lowest_threshold(sure[removed], _SAFELY_ANSWERED)
+    return min(best, max(safe, _LEAST_SURE))
 
 
 def _percent(share: float) -> float:
