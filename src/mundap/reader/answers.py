@@ -22,7 +22,8 @@ _TRIMMED = 3  # answers, the best ones, that are freed of Korean particles
 _MOST_ODDS = 6.0  # beyond this a share says nothing more
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3})[.!?](?=\s+[A-Z])|[。！？]|\n\s*\n|\s\|\s")
 _LEADING = re.compile(r"[\s|,;:…·•]+|[*–—-]\s+")
-_TRAILING = "|,;:…·•–—"
+_TRAILING = "|,;:…·•–—،؛、。"
+_FULL_STOP = re.compile(r"(?:\d|[^\W\d_]{4})\.$")  # of a sentence; "St." and "Inc." keep theirs
 _PAIRS = (("(", ")"), ("[", "]"), ("“", "”"), ("«", "»"), ("「", "」"), ('"', '"'))
 _AROUND = " \t\r\n\"'`.,;:!?…()[]{}<>“”‘’«»「」『』《》〈〉、。"
 _ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
@@ -186,8 +187,8 @@ def _clean(text: str, start: int, end: int) -> tuple[int, int]:
     """A span without what no answer has at its edges, and within one sentence.
 
     Where a span runs over the end of a sentence, the part before that is the answer: "three connections. The value
-    must be less" is "three connections". Table bars, list marks and commas at the edges go, as do a bracket or a
-    quotation mark without its partner.
+    must be less" is "three connections". Table bars, list marks, commas and the sentence's full stop at the edges go, as
+    do a bracket or a quotation mark without its partner.
     """
     stop = _SENTENCE_END.search(text, start, end)
     if stop and stop.end() < end:
@@ -195,6 +196,8 @@ def _clean(text: str, start: int, end: int) -> tuple[int, int]:
     if left := _LEADING.match(text, start, end):
         start = left.end()
     while end > start and (text[end - 1].isspace() or text[end - 1] in _TRAILING):
+        end -= 1
+    if _FULL_STOP.search(text[start:end]) and not text[end : end + 1].strip():
         end -= 1
     return _without_lone_bracket(text, start, end)
 
