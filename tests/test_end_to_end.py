@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import pytest
 
+from mundap import Filters
 from mundap.models import folder
 from tests.conftest import EXAMPLES
 
@@ -89,3 +90,16 @@ def test_the_multilingual_models_are_taken_for_korean(example_index):
     found = ask(example_index, "기생충이 칸 영화제에서 받은 상 이름은?", threshold=0.0)
     assert "황금종려상" in found.answers[0].text
     assert not found.note
+
+
+def test_korean_questions_find_english_articles(example_index):
+    pytest.importorskip("mundap_models_multilingual")
+    rows = [json.loads(line) for line in (EXAMPLES / "cross-language.jsonl").read_text("utf-8").splitlines()]
+    english = Filters(metadata={"language": "en"})
+    found = 0
+    for row in rows:
+        hits = example_index.search(row["question"], 10, filters=english)
+        found += row["gold"] in [hit.passage.document for hit in hits]
+        text = example_index.document(row["gold"]).text
+        assert all(answer in text for answer in row["answers"]), row["id"]
+    assert found > 0.9 * len(rows)
