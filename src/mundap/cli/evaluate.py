@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mundap.cli import shared
-from mundap.index.modes import MODES
 
 if TYPE_CHECKING:
     from mundap.evaluation.retrieval import RetrievalFigures
@@ -39,7 +38,7 @@ def evaluate() -> None:
 @click.option("--split", help="Which qrels of the BEIR folder. [default: test]")
 @_QRELS
 @_LEVEL
-@click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
+@click.option("--mode", "modes", multiple=True, type=shared.MODE,
               metavar="MODE…", help="bm25, dense, hybrid, or several. [default: hybrid]")  # fmt: skip
 @_CUTS
 @click.option(

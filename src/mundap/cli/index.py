@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from mundap.cli import shared
-from mundap.documents import FORMATS
 from mundap.documents.walk import LINK
 from mundap.errors import UsageError
+
+SPLIT = click.Choice(["sentences", "words"])
 
 
 def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,7 +26,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--format",
             "form",
-            type=click.Choice(list(FORMATS)),
+            type=shared.Registry("mundap.documents", "FORMATS"),
             help="Read every file in this format. [default: detected in each]",
         ),
         click.option("--follow-links", is_flag=True, help="Follow symbolic links that lead out of the given folders."),
@@ -41,7 +42,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @shared.WRITE
 @click.option("--words", type=int, help="About how many words a passage has. [default: 100]")
 @click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
-@click.option("--split", type=click.Choice(["sentences", "words"]), help="`sentences`: passages end where a "
+@click.option("--split", type=SPLIT, help="`sentences`: passages end where a "
               "sentence, a list item or a table row ends. `words`: every 100 words, as in the papers. "
               "[default: sentences]")  # fmt: skip
 @click.option("--chunks", type=int, help="The most passages of a document, such as 4 with --words 350. [default: all]")
@@ -50,7 +51,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: retriever]")
 @click.option(
     "--dense",
-    type=click.Choice(["auto", "exact", "ivf", "hnsw"]),
+    type=shared.Registry("mundap.index.dense", "KINDS"),
     help="Kind of vector index. [default: auto]",
 )
 @click.option("--k1", type=shared.Number(0, 1000), help="BM25: how much a repeated word still counts. [default: 1.2]")

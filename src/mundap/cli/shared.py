@@ -260,7 +260,7 @@ def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say how spans of different passages are compared: `--ranking`, `--retrieval-weight`."""
     ranking = click.option(
         "--ranking",
-        type=click.Choice(["selection", "product"]),
+        type=Registry("mundap.models.folder", "RankingRule"),
         help="`selection`: the best span of the best passage, as in the DPR paper. `product`: spans of all passages "
         "compete. [default: the reader's]",
     )

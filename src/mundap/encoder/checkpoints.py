@@ -8,10 +8,10 @@ does not have are an error, never a warning.
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from mundap.encoder.similarity import Similarity
 from mundap.errors import ExtraMissing, ModelError
+from mundap.models.folder import Similarity, TitleForm
 from mundap.models.weights import (
     architecture_of,
     load_exactly,
@@ -57,7 +57,7 @@ class EncoderSettings:
     max_length: int = 256
     question_prompt: str = ""
     passage_prompt: str = ""
-    title: Literal["pair", "prefix"] = "pair"
+    title: TitleForm = "pair"
 
     @property
     def normalized(self) -> bool:

@@ -1,11 +1,12 @@
 """Every similarity as an inner product, which is what an index computes."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-Similarity = Literal["dot", "cosine", "l2"]
-SIMILARITIES: tuple[Similarity, ...] = ("dot", "cosine", "l2")
+from mundap.models.folder import Similarity
+
+SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
 Side = Literal["question", "passage"]
 
 

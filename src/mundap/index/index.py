@@ -123,7 +123,7 @@ class Index:
     def modes(self) -> tuple[Mode, ...]:
         """The ways this index can be searched."""
         if self.manifest.settings.model:
-            return ("bm25", "dense", "hybrid")
+            return tuple(MODES)
         return ("bm25",)
 
     @property
@@ -311,7 +311,7 @@ class Index:
         Args:
             words: Only documents whose id or title has this, in upper or lower case.
             filters: Only documents with a passage that these let through.
-            sort: One of `mundap.index.catalog.SORTS`.
+            sort: One of `mundap.index.catalog.Sort`.
             most: Documents on a page.
             first: How many to pass over.
         """

@@ -42,6 +42,10 @@ GROUP = "mundap.models"
 
 _SHIPPED = Path(__file__).parent.parent / "weights"
 Precision = Literal["int8", "fp32"]
+Similarity = Literal["dot", "cosine", "l2"]
+TitleForm = Literal["pair", "prefix"]
+Scripts = Literal["", "latin"]
+RankingRule = Literal["selection", "product"]
 
 
 class _Bounds(NamedTuple):
@@ -85,12 +89,12 @@ class EncoderConfig:
     max_length: _Window = 256
     pooling: str = "mean"
     normalized: bool = True
-    similarity: Literal["dot", "cosine", "l2"] = "cosine"
+    similarity: Similarity = "cosine"
     question_prompt: str = ""
     passage_prompt: str = ""
-    title: Literal["pair", "prefix"] = "pair"
+    title: TitleForm = "pair"
     fusion_weight: _Share = 0.7
-    scripts: Literal["", "latin"] = ""
+    scripts: Scripts = ""
     foreign_weight: _Share = 0.1
     source: str = ""
     license: str = ""
@@ -178,13 +182,13 @@ class ReaderConfig:
     stride: _Tokens = 96
     max_answer_length: _Count = 30
     spans: bool = True
-    ranking: Literal["selection", "product"] = "product"
+    ranking: RankingRule = "product"
     retrieval_weight: float = 0.0
     confidence: dict[str, float] = field(default_factory=dict)
     threshold: _Share = 0.0
     early_stop: _Share = 0.0
     groups: dict[Group, FittedConfidence] = field(default_factory=dict)
-    scripts: Literal["", "latin"] = ""
+    scripts: Scripts = ""
     source: str = ""
     license: str = ""
     sha256: dict[str, str] = field(default_factory=dict)
