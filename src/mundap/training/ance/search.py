@@ -135,7 +135,7 @@ def _approximate(
 
 
 def _coded(maps: Sequence[np.ndarray], rows: int, size: int, metric: int) -> tuple[Any, Effort]:
-    """Codes of the first `size` dimensions, with the parameters that any index of this size has, and how to search it."""
+    """The codes of the first `size` dimensions, by the table for all indexes, and how much of them to search."""
     import faiss
 
     lists = max(1, min(lists_for(rows), rows // TRAINED_ON))
