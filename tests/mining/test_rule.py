@@ -35,7 +35,9 @@ def test_further_ids_count():
     assert not NegativeRule(QUESTION, [POSITIVE], ids={"document"}).is_negative("document", "anything")
 
 
-@pytest.mark.parametrize(("match", "answer"), [("string", "George Eliot"), ("regex", "Geo.ge\\sE"), ("cjk", "조지 엘리엇")])
+@pytest.mark.parametrize(
+    ("match", "answer"), [("string", "George Eliot"), ("regex", "Geo.ge\\sE"), ("cjk", "조지 엘리엇")]
+)
 def test_many_passages_at_once_are_judged_as_one_by_one(match, answer):
     texts = [
         "A walk with george eliot.",
