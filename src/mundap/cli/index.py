@@ -112,7 +112,7 @@ def index(
 
     if split is not None:
         options["sentences"] = split == "sentences"
-    where = shared.place(out, locate.to_write)
+    where = _place(out, locate.to_write)
     if options["recall"] and isinstance(where, str):
         raise UsageError("--recall tunes an index in a folder; an engine has settings of its own")
     if dry_run:
@@ -155,7 +155,7 @@ def add(
     where = shared.one_index(index_path, out)
     with shared.progress_bar(_("adding")) as watch:
         report = build.add(paths, where, Options(**options), watch)
-    _tell(report, shared.place(where, locate.to_read), strict, as_json)
+    _tell(report, _place(where, locate.to_read), strict, as_json)
 
 
 def _foretell(paths: tuple[str, ...], where: str | Path, options: Any, fresh: bool, as_json: bool) -> None:
@@ -225,3 +225,12 @@ def _shown(where: str | Path) -> str | Path:
         return where.resolve().relative_to(Path.cwd())
     except ValueError:
         return where
+
+
+def _place(given: str | None, find: Callable[[str | None], Path]) -> str | Path:
+    """Where the index is: the address of an engine, or the folder that is meant."""
+    from mundap.engines import is_address
+
+    if given is not None and is_address(given):
+        return given
+    return find(given)

@@ -17,7 +17,6 @@ from mundap.text.answers import has_answer
 from mundap.training.examples import ExampleFile
 from mundap.training.learner import DevFigures, with_means
 from mundap.training.processes import Processes
-from mundap.training.recipe import RetrieverRecipe
 from mundap.training.tokens import Tokens
 
 CUTS = (1, 5, 20)
@@ -105,11 +104,3 @@ def encode(tower: Tower, texts: list[list[int]], pad: int, processes: Processes)
     share = -(-len(texts) // processes.world)
     own = texts[processes.rank * share : (processes.rank + 1) * share]
     return processes.gather(network.encode(tower, own, pad))
-
-
-def score(figures: DevFigures, recipe: RetrieverRecipe) -> float:
-    """The figure that selects the checkpoint, as a number of which more is better."""
-    value = figures["all"][recipe.metric]
-    if recipe.metric.startswith("top"):
-        return value
-    return -value
