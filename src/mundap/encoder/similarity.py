@@ -1,12 +1,9 @@
 """Every similarity as an inner product, which is what an index computes."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
-from mundap.models.folder import Similarity
-
-SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
 Side = Literal["question", "passage"]
 
 
