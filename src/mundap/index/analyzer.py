@@ -201,7 +201,7 @@ def _characters_and_pairs(run: str) -> list[str]:
     return characters + [first + second for first, second in pairwise(characters)]
 
 
-def _shared_characters(run: "regex._Match[str]", wanted: set[str]) -> list[_Match]:
+def _shared_characters(run: "regex.Match[str]", wanted: set[str]) -> list[_Match]:
     """The stretches of a run without spaces that are covered by wanted characters and pairs."""
     places = [match.span() for match in _CHARACTER.finditer(run.group())]
     found: list[_Match] = []
