@@ -145,7 +145,7 @@ def _language_counts(segment: Segment, living: np.ndarray) -> Counter[str]:
 
 
 def _document_facts(segment: Segment, document: int) -> dict[str, str]:
-    """What a document and its source say of themselves, without the language, which is counted by passages."""
+    """The facts of a document and its source, except the language, which is counted per passage."""
     state = segment.source_state(int(segment.documents["source"][document]))
     found = {**source_facts(state), **segment.heading(document)[2]}
     found["modified"] = found.get("modified", "")[:4]  # a year is what one chooses by

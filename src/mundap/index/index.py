@@ -285,7 +285,7 @@ class Index:
         return len(self._corpus.matching(filters))
 
     def sample(self, count: int, seed: str) -> list[Passage]:
-        """That many different passages, drawn at random but the same for the same seed."""
+        """A random sample of passages without repeats; the same seed gives the same sample."""
         return self._corpus.passages_at(self._corpus.sample(count, random.Random(seed)))  # noqa: S311
 
     def passages(self) -> Iterator[Passage]:

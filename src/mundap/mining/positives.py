@@ -105,7 +105,7 @@ def _must_share(
 
 
 def _names(question: str, passages: Sequence[Passage]) -> list[str]:
-    """The proper names of a question; empty if none can be told.
+    """The proper names of a question; empty if none can be recognised.
 
     Words with a capital inside the sentence. Many question sets are all lower-case: then the passages show which
     words are names, by writing them with a capital more often than not. Scripts without case have no such

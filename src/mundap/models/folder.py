@@ -294,7 +294,7 @@ def _holds_records(kind: Any) -> bool:
 
 
 def _expected(value: Any, kind: Any) -> str:
-    """What a value must be to have the type of its field; empty if it has it."""
+    """The type that a value should have; empty if it has it."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         if value in choices:
@@ -338,7 +338,7 @@ def _expected_number(value: Any, kind: Any, bounds: _Bounds) -> str:
 
 
 def check(path: Path, checksums: Mapping[str, str]) -> None:
-    """Make sure that a file of a model is the one that its config was written for.
+    """Check that a model file is the one its config was written for.
 
     Raises:
         ModelError: It has changed.
@@ -359,7 +359,7 @@ def _save(config: EncoderConfig | ReaderConfig, folder: Path) -> None:
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
-    """The SHA-256 of a config's values, however they are written down."""
+    """The SHA-256 of a config's values, whatever their order or spacing."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

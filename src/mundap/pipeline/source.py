@@ -1,4 +1,4 @@
-"""Where in a file an answer stands, for people who want to look. It was noted when the file was read."""
+"""Where an answer stands in its file, as it was recorded when the file was read."""
 
 import re
 

@@ -93,7 +93,7 @@ class _Connection(HttpToolsProtocol):
         self._stuck = self.loop.call_later(self.limits.seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The client reads again."""
         super().resume_writing()
         _cancel(self._stuck)
 

@@ -241,7 +241,7 @@ def cost(k: int) -> int:
 
 
 def _key(*parts: object) -> bytes:
-    """A short name for a request: the filters alone may be as long as a body."""
+    """A short key for a request: its filters alone may fill a whole body."""
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -200,7 +200,7 @@ class Indexes:
         return self._served[name]
 
     def public(self, error: Exception) -> str:
-        """What a client is told of an error: the folders of indexes are nobody's business, their names are enough."""
+        """The error message for a client: it has the name of the index but not its folder."""
         message = str(error)
         for served in self._served.values():
             for place in served.places:

@@ -158,7 +158,7 @@ class _Tools:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """What went wrong is said to the assistant, in the words of the command line."""
+    """Report an error to the assistant, in the words of the command line."""
     try:
         yield
     except MundapError as error:
@@ -219,7 +219,7 @@ def create_app(settings: Settings) -> ASGIApp:
     """
     names = [f"{name}{port}" for name in (*_LOCAL, settings.host, *settings.names) for port in ("", ":*")]
     security = TransportSecuritySettings(
-        # A token keeps out pages of the web that have a name of theirs point here; where none is needed, names do.
+        # A token keeps out web pages whose host name points here (DNS rebinding); without one, the name is checked.
         enable_dns_rebinding_protection=settings.local,
         allowed_hosts=names,
         allowed_origins=[f"http://{name}" for name in names],

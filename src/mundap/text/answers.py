@@ -1,7 +1,7 @@
 """Does a passage contain an answer? Every top-k accuracy is decided here.
 
 `string` and `regex` follow the matching that DPR results are reported with, so numbers stay comparable.
-`cjk` is a mode of our own for writing in which words cannot be told apart by spaces.
+`cjk` is our own mode for scripts that do not separate words by spaces.
 """
 
 import logging
@@ -188,7 +188,7 @@ def _answer_tokens(answer: str) -> tuple[tuple[str, ...], str]:
 
 
 def _folded(text: str) -> str:
-    """Lower case in which a sigma at the end of a word, which depends on what follows, is like any other."""
+    """Lower case, with a final sigma like any other: which of the two stands there depends on what follows."""
     return text.lower().replace("ς", "σ")
 
 

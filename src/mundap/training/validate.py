@@ -54,7 +54,7 @@ def dev_set(examples: ExampleFile, limit: int) -> _DevSet:
         for context in (*one.hard[:_HARD], *one.negatives[:_HARD]):
             number(context)
     passages = list(numbers)
-    # Another passage with the answer is no mistake. Only the question's own negatives are checked for it.
+    # Ranking another passage with the answer first is not an error. Only the question's own negatives are checked.
     right = []
     for one, own in zip(chosen, positives, strict=True):
         near = {number(context) for context in (*one.hard[:_HARD], *one.negatives[:_HARD])} - set(own)

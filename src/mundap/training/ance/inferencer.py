@@ -155,7 +155,7 @@ class Inferencer:
                     return
 
     def _encode_unclaimed(self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None) -> bool:
-        """Encode every shard that is neither done nor claimed; whether all are done now."""
+        """Encode every shard that is neither done nor claimed; returns whether all are done."""
         jobs: list[tuple[str, Shard | None]] = [(corpus.name(shard), shard) for shard in corpus.shards]
         jobs.append((_QUESTIONS, None))
         if self._recipe.sampling == "margin":
