@@ -61,7 +61,7 @@ def test_no_mode_is_changed_through_a_link(tmp_path):
     victim.unlink()
     victim.symlink_to(private)
     (tmp_path / "b.txt").write_text("the sea")
-    with pytest.raises(IndexDamaged, match="no ordinary file"):
+    with pytest.raises(IndexDamaged, match="not a regular file"):
         add([tmp_path / "b.txt"], out)
     assert private.stat().st_mode & 0o777 == 0o600
 

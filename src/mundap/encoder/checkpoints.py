@@ -134,7 +134,7 @@ def _open_plain(folder: Path, attention: str | None) -> Checkpoint:
 def _open_dpr(folder: Path, architecture: str, role: str, attention: str | None) -> Checkpoint:
     """By its own class: AutoModel would make a question encoder with random weights of a context encoder."""
     if architecture not in _DPR:
-        raise ModelError(f"{folder}: {architecture} is no encoder of questions or passages")
+        raise ModelError(f"{folder}: {architecture} is not an encoder of questions or passages")
     found, part = _DPR[architecture]
     if found != role:
         raise ModelError(f"{folder} is the {found} encoder of a pair, not the {role} encoder: give the other folder")

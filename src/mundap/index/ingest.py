@@ -224,7 +224,7 @@ class Ingest:
         self._add(file, list(old.documents_from(file.source)))
         self.writer.end_source(state.documents, state.skipped, state.done)
         if self.report.skipped[-1].source == file.source:
-            reason = Message("{reason}; what the index had of it is kept", reason=self.report.skipped[-1].reason)
+            reason = Message("{reason}; the version in the index is kept", reason=self.report.skipped[-1].reason)
             self.report.skipped[-1] = Skipped(file.source, reason)
         return True
 

@@ -519,7 +519,7 @@ def _link(base: Path, folder: Path) -> None:
     for name in listed(base):
         path = base / name
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise ValueError(f"{path} is no ordinary file")
+            raise ValueError(f"{path} is not a regular file")
         if name == _META:
             shutil.copyfile(path, folder / name)
             continue
