@@ -83,10 +83,10 @@ def have_answer(passages: Iterable[PassageText], answers: Iterable[str], mode: M
         parts = [found for found in map(_answer_tokens, answers) if found[0]]
         return [_has_string(passage, parts) for passage in passages]
     if mode == "regex":
-        expressions = [pattern for pattern in map(_regex, answers) if pattern]
-        return [any(_matches(one, one.search, passage.decomposed) for one in expressions) for passage in passages]
-    patterns = [pattern for pattern in map(_cjk, answers) if pattern]
-    return [any(one.search(passage.casefolded) for one in patterns) for passage in passages]
+        expressions = list(filter(None, map(_regex, answers)))
+        return [_has_regex(passage, expressions) for passage in passages]
+    patterns = list(filter(None, map(_cjk, answers)))
+    return [_has_cjk(passage, patterns) for passage in passages]
 
 
 def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool:
@@ -179,6 +179,14 @@ def _has_string(passage: PassageText, parts: Iterable[tuple[tuple[str, ...], str
     # Cutting a passage into tokens costs 20 times as much as seeing that an answer's longest token is nowhere in it.
     folded = passage.folded
     return any(longest in folded and _contains(passage.tokens, part) for part, longest in parts)
+
+
+def _has_regex(passage: PassageText, patterns: "Iterable[regex.Pattern[str]]") -> bool:
+    return any(_matches(pattern, pattern.search, passage.decomposed) for pattern in patterns)
+
+
+def _has_cjk(passage: PassageText, patterns: "Iterable[regex.Pattern[str]]") -> bool:
+    return any(pattern.search(passage.casefolded) for pattern in patterns)
 
 
 @lru_cache(maxsize=4096)
