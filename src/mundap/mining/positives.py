@@ -71,9 +71,13 @@ def select_evidence(
             return f"no passage with the answer shares a {kind} with the question"
     if rules.by == "bm25":
         return found[0]
-    asked = set(analyzer.question_terms(question.text))
+    return _with_most_terms(found, terms, set(analyzer.question_terms(question.text)))
+
+
+def _with_most_terms(passages: list[Passage], terms: Mapping[str, set[str]], asked: set[str]) -> Passage:
+    """The passage with most of the question's terms."""
     # `max` keeps the first of equals: the one BM25 likes best.
-    return max(found, key=lambda passage: len(asked & terms[passage.id]))
+    return max(passages, key=lambda passage: len(asked & terms[passage.id]))
 
 
 def _sharing(passages: list[Passage], terms: Mapping[str, set[str]], wanted: set[str]) -> list[Passage]:
