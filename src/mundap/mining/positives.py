@@ -39,6 +39,10 @@ class EvidenceRules:
     names: bool = True
     by: Choice = "bm25"
 
+    def allow_length(self, text: str) -> bool:
+        """Whether a passage is neither too short nor too long."""
+        return self.shortest <= len(text) <= self.longest
+
 
 def search_text(question: Question, mode: Mode, analyzer: Analyzer) -> str:
     """The question with its answers, as BM25 is asked for evidence."""
@@ -57,10 +61,10 @@ def select_evidence(
     question: Question, ranked: Iterable[Passage], mode: Mode, rules: EvidenceRules, analyzer: Analyzer
 ) -> Passage | str:
     """The best evidence among passages ranked by BM25, or why there is none."""
-    found = [passage for passage in ranked if has_answer(passage.text, question.answers, mode)]
-    if not found:
+    holding = [passage for passage in ranked if has_answer(passage.text, question.answers, mode)]
+    if not holding:
         return f"no passage with the answer in the top {rules.depth}"
-    found = [passage for passage in found if rules.shortest <= len(passage.text) <= rules.longest]
+    found = [passage for passage in holding if rules.allow_length(passage.text)]
     if not found:
         return "every passage with the answer is too short or too long"
     terms = {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in found}
