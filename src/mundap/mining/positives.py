@@ -67,7 +67,7 @@ def select_evidence(
     found = [passage for passage in holding if rules.allow_length(passage.text)]
     if not found:
         return "every passage with the answer is too short or too long"
-    terms = {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in found}
+    terms = _terms(found, analyzer)
     if rules.names:
         wanted, kind = _must_share(question, found, mode, analyzer)
         found = _sharing(found, terms, wanted)
@@ -76,6 +76,11 @@ def select_evidence(
     if rules.by == "bm25":
         return found[0]
     return _with_most_terms(found, terms, set(analyzer.question_terms(question.text)))
+
+
+def _terms(passages: Sequence[Passage], analyzer: Analyzer) -> dict[str, set[str]]:
+    """The terms of each passage and its title, by its id."""
+    return {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in passages}
 
 
 def _with_most_terms(passages: list[Passage], terms: Mapping[str, set[str]], asked: set[str]) -> Passage:
