@@ -41,7 +41,7 @@ help:
 
 .venv/pyvenv.cfg:
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip -c constraints.txt
+	$(BIN)/python -m pip install --quiet --upgrade pip -c constraints.txt
 
 .venv/ready-demo: .venv/pyvenv.cfg $(SETTINGS)
 	$(INSTALL) '.[ko]' -e $(MULTILINGUAL)
