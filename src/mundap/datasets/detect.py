@@ -108,10 +108,10 @@ def detect(path: str | Path) -> _FileFormat:
         return _FileFormat("array", head)
     if not head.startswith(b"{"):
         return _FileFormat("table", head)
-    return _FileFormat("lines" if has_rows(head) else "object", head)
+    return _FileFormat("lines" if _has_rows(head) else "object", head)
 
 
-def has_rows(head: bytes) -> bool:
+def _has_rows(head: bytes) -> bool:
     """Whether a file that begins like this has an object a line, not one object over many lines."""
     lines = head.split(b"\n")
     if len(lines) == 1:  # longer than what we see: one row of many, unless it opens an array of records

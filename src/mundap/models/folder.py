@@ -363,11 +363,6 @@ def _digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def shipped() -> list[str]:
-    """Names of the models that come with the package."""
-    return sorted(_model_folders(_SHIPPED))
-
-
 @cache
 def installed() -> dict[str, Path]:
     """The folders of all models that are installed, ours and those of model packages, by name."""

@@ -51,7 +51,7 @@ class _Job:
     threshold: float | None = None
 
 
-class Cache:
+class _Cache:
     """The newest answers, up to so many bytes."""
 
     def __init__(self, most: int) -> None:
@@ -100,7 +100,7 @@ class Engine:
         )
         for lane in self.lanes:
             lane.batches = self.metrics.batches.labels(lane.name).observe
-        self._cache = Cache(settings.limits.cache)
+        self._cache = _Cache(settings.limits.cache)
 
     async def warm(self) -> None:
         """Load what is loaded when first used, in every thread, so that the first question is as quick as any."""

@@ -170,7 +170,7 @@ def _result(found: bytes) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=found.decode())], structured_content=json.loads(found))
 
 
-def create_server(engine: Engine) -> "MCPServer[None]":
+def _create_server(engine: Engine) -> "MCPServer[None]":
     """The server of the protocol, without a transport."""
     names = ", ".join(served.name for served in engine.indexes)
     server = MCPServer(
@@ -197,7 +197,7 @@ def serve_stdio(settings: Settings) -> None:
         MundapError: An index or the reader cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING)
-    server = create_server(Engine(settings))
+    server = _create_server(Engine(settings))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that waits for input would not hear of Ctrl-C
     try:
         anyio.run(server.run_stdio_async)
@@ -225,7 +225,7 @@ def create_app(settings: Settings) -> ASGIApp:
         allowed_origins=[f"http://{name}" for name in names],
     )
     engine = Engine(settings)
-    app = create_server(engine).streamable_http_app(
+    app = _create_server(engine).streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
