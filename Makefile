@@ -41,7 +41,7 @@ help:
 
 .venv/pyvenv.cfg:
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip -c constraints.txt
+	$(BIN)/python -m pip install --quiet --upgrade pip -c constraints.txt
 
 .venv/ready-demo: .venv/pyvenv.cfg $(SETTINGS)
 	$(INSTALL) '.[ko]' -e $(MULTILINGUAL)
@@ -125,7 +125,7 @@ dist: .venv/ready-docs
 build/oldest/pyvenv.cfg: pyproject.toml
 	$(PYTHON) -m venv build/oldest
 	build/oldest/bin/python .ci/oldest.py > build/oldest/constraints.txt
-	build/oldest/bin/pip install --quiet -c build/oldest/constraints.txt -e . pytest hypothesis
+	build/oldest/bin/pip install --quiet -c build/oldest/constraints.txt -e . pytest hypothesis onnx bm25s pytrec-eval-terrier
 
 test-oldest: build/oldest/pyvenv.cfg
 	build/oldest/bin/python -m pytest -m 'not slow' tests/text tests/datasets tests/index tests/mining

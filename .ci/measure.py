@@ -56,10 +56,12 @@ def shape(trees: dict[Path, ast.Module]) -> dict[str, float]:
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     nested = sum(len(node.generators) > 1 or _holds_another(node) for node in nodes if isinstance(node, COMPREHENSIONS))
     ternaries = sum(isinstance(node, ast.IfExp) for node in nodes)
+    names = sum(_is_public(node) for tree in trees.values() for node in tree.body)
     return {
         "modules": len(trees),
         "lines": lines,
-        "public names": sum(_is_public(node) for tree in trees.values() for node in tree.body),
+        "public names": names,
+        "public names a thousand lines": round(1000 * names / lines, 1),
         "ternaries a thousand lines": round(1000 * ternaries / lines, 1),
         "nested comprehensions a thousand lines": round(1000 * nested / lines, 1),
     }

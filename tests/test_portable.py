@@ -1,9 +1,12 @@
 """The base on a machine that is not Linux: without its modules, functions and files, here and in the child processes."""
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +128,30 @@ def test_a_file_that_cannot_be_linked_is_copied(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "symlink", refused)
     lexical._borrow(tmp_path / "one", tmp_path / "two")
     assert (tmp_path / "two").read_bytes() == b"text"
+
+
+TESTS = Path(__file__).parent
+# What a test may not do on every system without saying so, as tests/systems.py has it.
+SPECIAL = re.compile(r"SIGKILL|preexec_fn|os\.(fork|mkfifo|killpg|geteuid)\b|[\"']mkfifo[\"']|/proc/|/dev/(full|stdin)")
+SAID = re.compile(r"not_windows|linux_only|importorskip\(\"resource\"\)|hasattr\(os, ")
+# Only started on Linux: the attacks, the servers of the engines, and these lines.
+ELSEWHERE = ("attack/", "engines/milvus_server.py", "engines/test_ray.py", "test_portable.py")
+
+
+def sources():
+    for path in sorted(TESTS.rglob("*.py")):
+        name = path.relative_to(TESTS).as_posix()
+        if not name.startswith(ELSEWHERE):
+            yield name, path.read_text("utf-8")
+
+
+def test_a_test_that_needs_more_than_windows_has_says_so():
+    assert [name for name, text in sources() if SPECIAL.search(text) and not SAID.search(text)] == []
+
+
+def test_every_test_file_can_be_imported_on_windows():
+    missing = {"resource", "fcntl", "pwd", "grp", "termios"}
+    for name, text in sources():
+        imports = [node for node in ast.parse(text).body if isinstance(node, ast.Import)]
+        found = {alias.name for node in imports for alias in node.names}
+        assert not missing & found, name

@@ -20,7 +20,7 @@ _LITTLE_ROOM = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class _Finding:
     """One thing that was looked at.
 
     Attributes:
@@ -40,7 +40,7 @@ class Finding:
         return asdict(self)
 
 
-def examine(index: str | Path | None = None) -> list[Finding]:
+def examine(index: str | Path | None = None) -> list[_Finding]:
     """Check the installation, the models, the machine and the index.
 
     Args:
@@ -49,22 +49,22 @@ def examine(index: str | Path | None = None) -> list[Finding]:
     return [*_installation(), *_models(), *_machine(), *_index(index)]
 
 
-def _installation() -> Iterator[Finding]:
-    yield Finding("mundap", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
+def _installation() -> Iterator[_Finding]:
+    yield _Finding("mundap", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     for name in _NEEDED:
         try:
-            yield Finding(name, metadata.version(name))
+            yield _Finding(name, metadata.version(name))
         except metadata.PackageNotFoundError:
-            yield Finding(name, "missing", False, f"pip install {name}")
+            yield _Finding(name, "missing", False, f"pip install {name}")
     there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
     absent = [extra for extra in _EXTRAS if extra not in there]
     advice = ""
     if absent:
         advice = f"If you need them: pip install '.[{','.join(absent)}]', in a clone"
-    yield Finding("extras", ", ".join(there) or "none", None, advice)
+    yield _Finding("extras", ", ".join(there) or "none", None, advice)
 
 
-def _models() -> Iterator[Finding]:
+def _models() -> Iterator[_Finding]:
     from mundap.disk import checksum
     from mundap.models import folder
 
@@ -78,20 +78,20 @@ def _models() -> Iterator[Finding]:
                 if not (where / file).is_file() or checksum(where / file) != expected
             ]
         except MundapError as error:
-            yield Finding(f"model {name}", str(error), False, "Install mundap again.")
+            yield _Finding(f"model {name}", str(error), False, "Install mundap again.")
             continue
         if changed:
-            yield Finding(f"model {name}", f"{changed[0]} is missing or damaged", False, "Install mundap again.")
+            yield _Finding(f"model {name}", f"{changed[0]} is missing or damaged", False, "Install mundap again.")
         else:
-            yield Finding(f"model {name}", "whole")
+            yield _Finding(f"model {name}", "whole")
     yield _try("encoder", _encode)
 
 
-def _try(what: str, work: Callable[[], str]) -> Finding:
+def _try(what: str, work: Callable[[], str]) -> _Finding:
     try:
-        return Finding(what, work())
+        return _Finding(what, work())
     except MundapError as error:
-        return Finding(what, str(error), False)
+        return _Finding(what, str(error), False)
 
 
 def _encode() -> str:
@@ -106,20 +106,20 @@ def _encode() -> str:
     return f"works, {1000 * (time.perf_counter() - began):.1f} ms a question"
 
 
-def _machine() -> Iterator[Finding]:
-    yield Finding("threads", f"{cores()} (MUNDAP_THREADS changes it)", None)
+def _machine() -> Iterator[_Finding]:
+    yield _Finding("threads", f"{cores()} (MUNDAP_THREADS changes it)", None)
     facts = _memory()
     if "MemAvailable" in facts:
         free = facts["MemAvailable"]
         advice = ""
         if free < _LITTLE_MEMORY:
             advice = "Close other programs: indexing wants about a gigabyte."
-        yield Finding("memory", f"{free / 1e9:.1f} GB free of {facts['MemTotal'] / 1e9:.1f}", not advice, advice)
+        yield _Finding("memory", f"{free / 1e9:.1f} GB free of {facts['MemTotal'] / 1e9:.1f}", not advice, advice)
     room = shutil.disk_usage(Path.cwd()).free
     advice = ""
     if room < _LITTLE_ROOM:
         advice = "Make room: a change needs as much as it adds, and compaction a copy of all."
-    yield Finding("disk", f"{room / 1e9:.1f} GB free here", not advice, advice)
+    yield _Finding("disk", f"{room / 1e9:.1f} GB free here", not advice, advice)
 
 
 def _memory() -> dict[str, int]:
@@ -131,7 +131,7 @@ def _memory() -> dict[str, int]:
     return {line.partition(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith("kB")}
 
 
-def _index(path: str | Path | None) -> Iterator[Finding]:
+def _index(path: str | Path | None) -> Iterator[_Finding]:
     from mundap.index import locate
     from mundap.index.index import Index
     from mundap.index.manifest import IN_PROGRESS
@@ -142,26 +142,26 @@ def _index(path: str | Path | None) -> Iterator[Finding]:
         problems = verify(where)
     except IndexMissing as error:
         if path is None:  # nobody asked for one
-            yield Finding("index", str(error), None)
+            yield _Finding("index", str(error), None)
         else:
-            yield Finding("index", str(error), False)
+            yield _Finding("index", str(error), False)
         return
     except MundapError as error:
-        yield Finding("index", str(error), False)
+        yield _Finding("index", str(error), False)
         return
     if problems:
         cure = "Restore it from a copy, or run `mundap index --fresh`."
         if not damaged_passages(where):
             cure = "The passages are whole. Run `mundap verify --repair`."
-        yield Finding("index", problems[0], False, cure)
+        yield _Finding("index", problems[0], False, cure)
         return
     index = Index(where)
     facts = index.info()
-    yield Finding("index", f"{where}: {facts['documents']:,} documents, {facts['passages']:,} passages, whole")
+    yield _Finding("index", f"{where}: {facts['documents']:,} documents, {facts['passages']:,} passages, whole")
     if facts["deleted"] > facts["passages"]:
         advice = "Run `mundap compact`."
-        yield Finding("deleted", f"{facts['deleted']:,} passages are deleted and still stored", None, advice)
+        yield _Finding("deleted", f"{facts['deleted']:,} passages are deleted and still stored", None, advice)
     if (where / IN_PROGRESS).exists():
-        yield Finding("unfinished work", "a build was stopped or is running", None, "Run the same command to go on.")
+        yield _Finding("unfinished work", "a build was stopped or is running", None, "Run the same command to go on.")
     if room_needed := max(0, facts["bytes"] - shutil.disk_usage(where).free):
-        yield Finding("room", f"{room_needed / 1e9:.1f} GB are missing to compact it", None, "Make room before that.")
+        yield _Finding("room", f"{room_needed / 1e9:.1f} GB are missing to compact it", None, "Make room before that.")

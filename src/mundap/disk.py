@@ -93,7 +93,7 @@ def cannot_write(where: Path, error: OSError) -> MundapError:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A new content for a file of any size: there when the block ends well, and no trace of it otherwise.
 
-    A name that ends in .gz is compressed, with the same bytes each time. What is no ordinary file, such as a pipe,
+    A name that ends in .gz is compressed, with the same bytes each time. What is not a regular file, such as a pipe,
     is written into as it is.
     """
     if path.exists() and not path.is_file():

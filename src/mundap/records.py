@@ -89,7 +89,7 @@ class Passage:
         return self.blocks[0]
 
     def place(self, start: int | None = None) -> str:
-        """Where in its file the passage stands, for people: `page 212`, `slide 3`, `row 7`, `line 40`, or nothing.
+        """Where the passage stands in its file, in words: `page 212`, `slide 3`, `row 7`, `line 40`, or nothing.
 
         Args:
             start: A character of the document; by default the passage's first.

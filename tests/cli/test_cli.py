@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from mundap import cli
 from mundap.models import folder
+from tests.systems import not_windows
 
 
 def mundap(*arguments, stdin=None, cwd=None):
@@ -200,6 +201,7 @@ def test_standard_input_adds_up(tmp_path):
     assert json.loads(out)["documents"] == 1
 
 
+@not_windows
 def test_interrupt_and_broken_pipe(indexed, corpus, tmp_path):
     import signal
     import time

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.test_cli import mundap
 from tests.conftest import EXAMPLES
+from tests.systems import not_windows
 
 QUESTIONS = EXAMPLES / "questions.jsonl"
 
@@ -223,6 +224,7 @@ def test_what_was_dropped_is_written_when_all_are(example, tmp_path):
     assert json.loads(dropped.read_text())["question"] == "Who is nowhere?"
 
 
+@not_windows
 def test_questions_from_a_pipe(example, tmp_path):
     rows = QUESTIONS.read_text("utf-8").splitlines()[:3]
     lines = "\n".join(rows).encode()

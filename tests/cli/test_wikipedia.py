@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.test_cli import mundap
 from tests.documents.wikipedia.making import multistream, page, pages, plain
+from tests.systems import not_windows
 
 
 @pytest.fixture
@@ -90,6 +91,7 @@ def has_segments(manifest):
     return manifest.exists() and bool(json.loads(manifest.read_bytes())["segments"])
 
 
+@not_windows
 def test_a_killed_build_from_a_dump_goes_on(tmp_path):
     path, out = tmp_path / "x.bz2", tmp_path / "i"
     path.write_bytes(multistream(pages(80))[0])

@@ -1,6 +1,5 @@
 """Files are read in processes of their own: what takes too much is skipped, and the next file is read."""
 
-import resource
 import subprocess
 import sys
 
@@ -11,6 +10,7 @@ from mundap.documents import read as read_here
 from mundap.documents.readers import Limits, Readers
 from mundap.errors import MundapError
 from mundap.records import Document, Skipped
+from tests.systems import linux_only, not_windows
 
 
 def source(path):
@@ -49,6 +49,7 @@ def test_a_file_that_takes_too_much_memory_is_skipped_and_the_next_one_read(tmp_
     assert isinstance(document, Document)
 
 
+@not_windows
 def test_a_file_that_takes_too_long_is_skipped_and_the_next_one_read(tmp_path):
     pipe = tmp_path / "slow.txt"
     subprocess.run(["mkfifo", pipe], check=True)  # whoever reads it waits for ever
@@ -62,7 +63,10 @@ def test_a_file_that_takes_too_long_is_skipped_and_the_next_one_read(tmp_path):
     assert document == again
 
 
+@linux_only
 def test_a_limit_of_the_whole_machine_is_no_fault_of_the_file(tmp_path):
+    import resource
+
     large = tmp_path / "large.txt"
     large.write_bytes(b"word " * 30_000_000)
     code = (

@@ -8,6 +8,7 @@ import pytest
 from mundap.documents import SourceFile, find, read
 from mundap.errors import MundapError
 from mundap.records import Skipped
+from tests.systems import not_windows
 
 
 @pytest.fixture
@@ -97,6 +98,7 @@ def test_the_deepest_gitignore_has_the_last_word(tree, tmp_path):
     assert "sub/skip.log" not in names(find([tree], tmp_path, ["*.log"]))
 
 
+@not_windows
 def test_strange_entries_are_named_and_stop_nothing(tree, tmp_path):
     (tree / "loop").symlink_to(tree / "loop")
     os.mkfifo(tree / "pipe")

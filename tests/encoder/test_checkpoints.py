@@ -60,7 +60,7 @@ def dpr_vectors(folder, name, texts=TEXTS):
 
 @pytest.mark.parametrize("projection", [0, 8])
 def test_hugging_faces_dpr_pair_in_out_and_at_run_time(tmp_path, projection):
-    from mundap.encoder import layouts
+    from mundap.encoder import LAYOUTS, layouts
     from mundap.encoder.checkpoints import open_checkpoint
     from mundap.encoder.export import export
 
@@ -70,7 +70,7 @@ def test_hugging_faces_dpr_pair_in_out_and_at_run_time(tmp_path, projection):
     assert vectors(pair["question"]) == pytest.approx(theirs[0], abs=1e-5)
     assert vectors(pair["passage"]) == pytest.approx(theirs[1], abs=1e-5)
     assert not np.allclose(theirs[0], theirs[1])
-    for layout in layouts.LAYOUTS:
+    for layout in LAYOUTS:
         layouts.write(pair, tmp_path / layout, layout)
         for number, role in enumerate(("question", "passage")):
             assert vectors(open_checkpoint(tmp_path / layout, role)) == pytest.approx(theirs[number], abs=1e-5)

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pickle
-import resource
 import struct
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from mundap.engines.pickles import read_pickle
+from tests.systems import linux_only
 
 PROTOCOLS = range(2, 6)
 ROWS = np.random.default_rng(0).normal(size=(1500, 24))  # more rows than pickle appends at once
@@ -208,7 +208,7 @@ except ValueError as error:
 """
 
 
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="no limit of memory here")
+@linux_only
 @pytest.mark.parametrize(
     ("made", "said"),
     [

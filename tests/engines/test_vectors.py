@@ -1,6 +1,5 @@
 import json
 import pickle
-import resource
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from mundap.engines.shards import Work, encode_shard
 from mundap.errors import EngineError, MundapError, UsageError
 from mundap.index.build import Options
 from tests.conftest import make_model
+from tests.systems import not_windows
 
 
 def work(corpus, tmp_path, model, of=3, **options):
@@ -51,8 +51,11 @@ def test_shards_give_the_index_of_one_machine(corpus, tmp_path, tiny_model, plai
     assert same(open_index(tmp_path / "i"), plain)
 
 
+@not_windows
 def test_a_full_disk_leaves_no_part_of_a_shard(corpus, tmp_path, tiny_model):
     job = work(corpus, tmp_path, tiny_model, of=1)
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     encoder = Encoder.from_pretrained(tiny_model)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, limit[1]))  # less than ten vectors of 16 x 2 bytes and a header

@@ -7,7 +7,7 @@ import pytest
 
 from mundap.evaluation import calibration
 from mundap.evaluation.answers import AnswersTask, measure
-from mundap.evaluation.confidence import answer_threshold, fit
+from mundap.evaluation.confidence import _answer_threshold, fit
 from mundap.models.folder import FittedConfidence, ReaderConfig
 from mundap.pipeline.ask import answer_from
 from mundap.reader.confidence import confidence
@@ -112,10 +112,10 @@ def test_the_threshold_is_lower_than_the_best_f1_where_refusals_allow_it():
     right = np.array([1.0] * 60 + [0.0] * 140)
     sure = np.concatenate([np.full(60, 0.9), np.full(40, 0.4), np.full(100, 0.1)])
     assert calibration.best_threshold(sure, right, removed, 0.1) == 0.9
-    assert answer_threshold(sure, right, removed) == 0.25  # no removed question is above it, but no lower
+    assert _answer_threshold(sure, right, removed) == 0.25  # no removed question is above it, but no lower
     sure[100:150] = 0.5  # half of the removed ones would be answered
-    assert answer_threshold(sure, right, removed) == pytest.approx(0.5, abs=1e-6)
-    assert answer_threshold(sure[:100], right[:100], removed[:100]) == 0.9  # nothing says how well it refuses
+    assert _answer_threshold(sure, right, removed) == pytest.approx(0.5, abs=1e-6)
+    assert _answer_threshold(sure[:100], right[:100], removed[:100]) == 0.9  # nothing says how well it refuses
 
 
 def hits(*texts):

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,8 @@ import pytest
 from mundap import Index
 from mundap.index.build import Options, add, build
 from mundap.index.verify import verify
+
+resource = pytest.importorskip("resource")  # nor has Windows kill -9
 
 RUN = """
 import sys

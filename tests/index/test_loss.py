@@ -1,6 +1,5 @@
 """What cannot be read now is not lost: neither by a lack of memory, nor by a broken file, nor by a fresh build."""
 
-import resource
 import subprocess
 import sys
 
@@ -11,6 +10,9 @@ from mundap.errors import MundapError
 from mundap.index.build import Options, build, delete
 from mundap.index.manifest import Manifest
 from mundap.index.verify import verify
+from tests.systems import linux_only
+
+resource = pytest.importorskip("resource")  # Windows has no limits
 
 PLAIN = Options(model="none")
 
@@ -38,6 +40,7 @@ def limited(what, limit, *arguments):
     )
 
 
+@linux_only
 @pytest.mark.parametrize("fresh", [True, False])
 def test_lack_of_memory_empties_no_index(docs, tmp_path, fresh):
     out = tmp_path / "i"

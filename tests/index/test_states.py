@@ -16,6 +16,7 @@ from mundap.index.lexical import listed
 from mundap.index.manifest import IN_PROGRESS, Manifest
 from mundap.index.verify import verify
 from mundap.index.writer import Writer
+from tests.systems import linux_only
 
 PLAIN = Options(model="none")
 
@@ -128,6 +129,7 @@ def test_what_tantivy_does_not_list_is_gone_after_a_commit(docs, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == listed(folder)
 
 
+@linux_only
 def test_new_folders_are_on_the_disk_before_the_manifest_names_them(docs, tmp_path, monkeypatch):
     """A power cut after the commit must not take a folder whose entry was only in memory."""
     out = tmp_path / "i"

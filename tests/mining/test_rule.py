@@ -1,7 +1,10 @@
 """The one decision on what is a negative."""
 
+import pytest
+
 from mundap.mining.rule import NegativeRule
 from mundap.records import Context, Question
+from mundap.text.answers import PassageText
 
 QUESTION = Question("1", "Who wrote Middlemarch?", ("George Eliot",))
 POSITIVE = Context(
@@ -30,3 +33,23 @@ def test_what_repeats_a_positive_is_no_negative():
 
 def test_further_ids_count():
     assert not NegativeRule(QUESTION, [POSITIVE], ids={"document"}).is_negative("document", "anything")
+
+
+@pytest.mark.parametrize(
+    ("match", "answer"), [("string", "George Eliot"), ("regex", "Geo.ge\\sE"), ("cjk", "조지 엘리엇")]
+)
+def test_many_passages_at_once_are_judged_as_one_by_one(match, answer):
+    texts = [
+        "A walk with george eliot.",
+        "A walk with George and Eliot.",
+        "조지엘리엇은 소설가이다.",
+        POSITIVE.text,
+        "Middlemarch is a novel that was published in eight parts in 1871 and 1872.",
+        "Something else.",
+    ]
+    rule = NegativeRule(Question("1", "?", (answer,)), [POSITIVE], match)
+    passages = [PassageText(text) for text in texts]
+    judged = rule.are_negatives(passages)
+    assert judged == [rule.is_negative("", text) for text in texts]
+    assert judged == rule.are_negatives(passages)  # what was normalised serves again
+    assert judged.count(True) == 3

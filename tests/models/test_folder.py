@@ -12,6 +12,7 @@ from mundap.errors import ModelError
 from mundap.models.folder import EncoderConfig, FittedConfidence, ReaderConfig, replacing_model
 from tests.cli.test_cli import mundap
 from tests.conftest import make_model, make_reader
+from tests.systems import not_windows
 
 
 def edit(folder, **changes):
@@ -191,6 +192,7 @@ def write_model(folder, text):
             (made / name).write_text(text)
 
 
+@not_windows
 @pytest.mark.parametrize("rename", [1, 2])
 def test_a_process_that_dies_while_it_replaces_a_model_leaves_no_half_of_one(tmp_path, monkeypatch, rename):
     """It dies at one of the two renames: `_exit` runs nothing that would clean up."""

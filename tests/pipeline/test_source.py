@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mundap import Index
-from mundap.pipeline.source import line_of
+from mundap.pipeline.source import _line_of
 from mundap.records import Answer
 from tests.documents.test_formats import pdf
 
@@ -20,7 +20,7 @@ def lines(index, word):
         at = -1
         while (at := passage.text.find(word, at + 1)) >= 0:
             start = passage.start + at
-            found.append(line_of(index, Answer(word, 1.0, hit, start, start + len(word), 0.0, 1.0, 1.0)))
+            found.append(_line_of(index, Answer(word, 1.0, hit, start, start + len(word), 0.0, 1.0, 1.0)))
     return found
 
 

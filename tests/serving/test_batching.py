@@ -9,7 +9,7 @@ pytest.importorskip("fastapi", reason="needs the extra `serve`")
 
 from mundap.serving.batching import Lane
 from mundap.serving.clients import Clients, who
-from mundap.serving.engine import Cache, cost
+from mundap.serving.engine import _Cache, cost
 from mundap.serving.problems import Busy, TooSlow
 
 
@@ -163,7 +163,7 @@ def test_an_ipv6_network_is_one_client():
 
 
 def test_the_cache_keeps_the_newest_up_to_its_size():
-    cache = Cache(10_000)
+    cache = _Cache(10_000)
     for key in (b"a", b"b", b"c"):
         cache.put(key, b"x" * 4000)
     assert [bool(cache.get(key)) for key in (b"a", b"b", b"c")] == [False, True, True]

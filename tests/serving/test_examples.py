@@ -4,7 +4,7 @@ import pytest
 
 from mundap import Index
 from mundap.records import Passage
-from mundap.serving.examples import example_questions, question_about, questions_of
+from mundap.serving.examples import _example_questions, _question_about, _questions_of
 
 
 @pytest.mark.parametrize(
@@ -22,20 +22,20 @@ from mundap.serving.examples import example_questions, question_about, questions
     ],
 )
 def test_a_passage_makes_a_question(title, text, question):
-    assert next(questions_of(Passage("a#1", "a", title, text, "a", 0, len(text))), None) == question
+    assert next(_questions_of(Passage("a#1", "a", title, text, "a", 0, len(text))), None) == question
 
 
 def test_any_passage_can_be_asked_about():
-    assert question_about(Passage("a#1", "a", "Guide > 2. Limits", "1,600", "a", 0, 5)) == "What is said about Limits?"
-    assert question_about(Passage("a#1", "a", "", "text", "a", 0, 4)) == "What is said about a?"
-    assert question_about(Passage("a#1", "a", "설치", "text", "a", 0, 4)) == "설치에 대해 무엇이라고 하나요?"
+    assert _question_about(Passage("a#1", "a", "Guide > 2. Limits", "1,600", "a", 0, 5)) == "What is said about Limits?"
+    assert _question_about(Passage("a#1", "a", "", "text", "a", 0, 4)) == "What is said about a?"
+    assert _question_about(Passage("a#1", "a", "설치", "text", "a", 0, 4)) == "설치에 대해 무엇이라고 하나요?"
 
 
 def test_an_index_makes_three_and_the_server_tells_them(start, tmp_path):
     for name in ("Kibo", "Mawenzi", "Shira", "Uhuru"):
         (tmp_path / f"{name}.md").write_text(f"# {name}\n\n{name} is a place on a mountain.\n")
     index = Index.build(list(tmp_path.glob("*.md")), tmp_path / "i", model="none")
-    made = example_questions(index, None)
+    made = _example_questions(index, None)
     assert len(made) == 3
     assert all(one.startswith("What is ") for one in made)
     assert start({"main": tmp_path / "i"}).get("/v1/examples").json() == {"questions": made}

@@ -26,7 +26,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from mundap.serving.engine import Engine
-from mundap.serving.mcp import create_app, create_server
+from mundap.serving.mcp import _create_server, create_app
 from mundap.serving.server import serve
 from mundap.serving.settings import Settings
 
@@ -96,7 +96,7 @@ def in_memory(folder, tiny_reader):
 
     def connected(**indexes):
         settings = Settings({"docs": folder, **indexes}, reader=str(tiny_reader) if not indexes else "")
-        return Client(create_server(Engine(settings)))
+        return Client(_create_server(Engine(settings)))
 
     return connected
 

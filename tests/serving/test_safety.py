@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from mundap import Index
 from mundap.cli.serve import token
 from tests.serving.conftest import SOURCE, Server, httpx2, until
+from tests.systems import not_windows
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +131,13 @@ def test_a_body_that_never_comes_ends_with_408_and_holds_few(guarded):
         connection.close()
 
 
+@not_windows
 @pytest.mark.parametrize("most", [1500, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_crowd_of_connections_does_not_keep_others_out(folder, tiny_reader, start, most):
     """Each connection is closed or waits; whoever asks is answered."""
     server = start({"main": folder / "i"}, tiny_reader, limits={"connections": 500, "rate": 0, "at_once": 0})
+    import resource
+
     most = min(most, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 500)
 
     async def crowd():

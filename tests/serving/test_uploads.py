@@ -17,6 +17,7 @@ from mundap import Index
 from mundap.index import build
 from mundap.index.verify import verify
 from tests.serving.conftest import httpx2, until
+from tests.systems import linux_only, not_windows
 
 
 @pytest.fixture
@@ -131,6 +132,7 @@ def test_what_cannot_be_used_is_said_and_changes_nothing(server, folder):
     assert server.get("/v1/indexes").json()["indexes"][0]["documents"] == 3
 
 
+@linux_only
 def test_large_bodies_at_once_take_little_memory(folder, start):
     """Each would take four times its size, if all were taken apart at once."""
     server = start({"main": folder / "i"}, writable=True, limits={"rate": 0, "at_once": 0, "seconds": 600.0})
@@ -161,6 +163,7 @@ def most_memory(process):
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
+@linux_only
 def test_a_writer_that_dies_is_said_and_another_one_takes_its_place(server):
     """It may have died after its commit: nobody is told that nothing was changed."""
     put(server, ("first.txt", b"the river"))
@@ -204,7 +207,8 @@ def test_a_writer_at_work_is_waited_for(server, folder):
     assert lines[-1]["added"] == 1
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@not_windows
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
 def test_a_restart_under_load_loses_no_accepted_write(folder, tiny_reader, start, how):
     """Writers and readers at work, the server stopped in the midst of it: whatever was reported is there."""
     accepted, done = [], threading.Event()
@@ -237,7 +241,7 @@ def test_a_restart_under_load_loses_no_accepted_write(folder, tiny_reader, start
         thread.start()
     try:
         until(lambda: len(accepted) >= 3)
-        server.process.send_signal(how)
+        server.process.send_signal(getattr(signal, how))
         server.process.wait(120)
         before = len(accepted)
         server = start({"main": folder / "i"}, tiny_reader, **settings)

@@ -30,4 +30,4 @@ def test_short_and_empty_texts():
     ],
 )
 def test_the_share_of_a_questions_words_in_a_passage(question, text, share):
-    assert question_words_in(question, text) == pytest.approx(share)
+    assert question_words_in(question, [text, text]) == pytest.approx([share, share])

@@ -17,6 +17,7 @@ from mundap.errors import UsageError
 from mundap.records import Context, Example, Question
 from mundap.training import recipe_files
 from mundap.training.recipe import DataSet, ReaderRecipe
+from tests.systems import not_windows
 from tests.training.parts import write_files
 
 torch = pytest.importorskip("torch")
@@ -290,6 +291,7 @@ def run_and_kill(folder, step):
     assert process.returncode == -signal.SIGKILL, errors
 
 
+@not_windows
 def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
     from mundap.training.reader import train
 

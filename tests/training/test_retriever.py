@@ -13,6 +13,7 @@ import pytest
 from mundap.errors import ModelError, MundapError
 from mundap.training import recipe_files
 from mundap.training.recipe import DataSet, RetrieverRecipe
+from tests.systems import not_windows
 from tests.training.parts import recipe
 
 torch = pytest.importorskip("torch")
@@ -165,6 +166,7 @@ def run(folder, kill_at=None):
     return process.returncode
 
 
+@not_windows
 def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
     curves = []
     for name, kill in (("whole", None), ("killed", 11)):
@@ -181,6 +183,7 @@ def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
     assert curves[0] == curves[1]
 
 
+@not_windows
 def test_a_full_disk_at_checkpoint_time_is_said_and_leaves_no_half(files, tmp_path):
     """The system refuses to let files grow beyond a limit, as a full disk would."""
     chosen = recipe(files, tmp_path / "out", dev=(), max_steps=4)

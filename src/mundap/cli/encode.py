@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mundap.cli import shared
-from mundap.cli.index import reading_options
+from mundap.cli.index import SPLIT, reading_options
 from mundap.errors import UsageError
 
 
@@ -16,7 +16,7 @@ from mundap.errors import UsageError
 @click.option("--shard", default="1/1", show_default=True, metavar="N/ALL", help="Which part, such as 3/64.")
 @click.option("--words", type=int, help="The most words in a passage. [default: 100]")
 @click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
-@click.option("--split", type=click.Choice(["sentences", "words"]), help="As for `mundap index`. [default: sentences]")
+@click.option("--split", type=SPLIT, help="As for `mundap index`. [default: sentences]")
 @click.option("--chunks", type=int, help="The most passages of a document. [default: all]")
 @click.option("--model", metavar="NAME|DIR", help="The encoder. [default: retriever]")
 @reading_options

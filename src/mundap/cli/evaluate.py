@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mundap.cli import shared
-from mundap.index.modes import MODES
 
 if TYPE_CHECKING:
     from mundap.evaluation.retrieval import RetrievalFigures
@@ -26,12 +25,44 @@ _DOUBTS = ("notes", "skipped", "skipped_count")
 _REPORT = click.option("--report", metavar="DIR", help="Write an HTML page with plots.")
 
 
+class _ManyValues(click.Command):
+    """A command whose options `-k` and `--mode` take several values: `-k 1 5 20`, `-k 1,5,20` or `-k 1 -k 5`."""
+
+    _MANY = ("-k", "--mode")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat the option before each of its values, which is how click wants it."""
+        spread: list[str] = []
+        option, values = "", 0
+        for word in [*args, "-"]:
+            if option and not word.startswith("-") and self._fits(option, word):
+                for value in filter(None, word.split(",")):
+                    spread += [option, value]
+                    values += 1
+                continue
+            if option and not values:
+                spread.append(option)  # without a value: click says so
+            option, values = (word, 0) if word in self._MANY else ("", 0)
+            if not option:
+                spread.append(word)
+        return super().parse_args(ctx, spread[:-1])
+
+    def _fits(self, option: str, word: str) -> bool:
+        """Whether a word can be a value of the option: what follows may be an argument."""
+        if option == "-k":
+            return word.replace(",", "").isdigit()
+        kind = next(one.type for one in self.params if option in one.opts)
+        if not isinstance(kind, click.Choice):
+            return True
+        return all(value in kind.choices for value in word.split(","))
+
+
 @click.group()
 def evaluate() -> None:
     """Measure how well questions are answered."""
 
 
-@evaluate.command(cls=shared.ManyValues)
+@evaluate.command(cls=_ManyValues)
 @shared.READ
 @_QUESTIONS
 @click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Format of the questions. [default: detected]")
@@ -39,7 +70,7 @@ def evaluate() -> None:
 @click.option("--split", help="Which qrels of the BEIR folder. [default: test]")
 @_QRELS
 @_LEVEL
-@click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
+@click.option("--mode", "modes", multiple=True, type=shared.MODE,
               metavar="MODE…", help="bm25, dense, hybrid, or several. [default: hybrid]")  # fmt: skip
 @_CUTS
 @click.option(
@@ -169,7 +200,7 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
             _row(system.name, cells, width, f"  by gold passage ({known:,} questions)")
 
 
-@evaluate.command(cls=shared.ManyValues)
+@evaluate.command(cls=_ManyValues)
 @shared.READ
 @click.option("-q", "--questions", "--data", required=True, metavar="FILE", type=shared.INPUT, help="Questions with "
               "answers: SQuAD's shape, DPR's files, or any other that `mundap data make` reads; - is standard "
@@ -261,7 +292,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
         )
 
 
-@click.command(cls=shared.ManyValues)
+@click.command(cls=_ManyValues)
 @click.argument("first")
 @click.argument("second")
 @shared.READ

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from mundap.cli import shared
-from mundap.documents import FORMATS
 from mundap.documents.walk import LINK
 from mundap.errors import UsageError
+
+SPLIT = click.Choice(["sentences", "words"])
 
 
 def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,7 +26,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--format",
             "form",
-            type=click.Choice(list(FORMATS)),
+            type=shared.Registry("mundap.documents", "FORMATS"),
             help="Read every file in this format. [default: detected in each]",
         ),
         click.option("--follow-links", is_flag=True, help="Follow symbolic links that lead out of the given folders."),
@@ -41,7 +42,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @shared.WRITE
 @click.option("--words", type=int, help="About how many words a passage has. [default: 100]")
 @click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
-@click.option("--split", type=click.Choice(["sentences", "words"]), help="`sentences`: passages end where a "
+@click.option("--split", type=SPLIT, help="`sentences`: passages end where a "
               "sentence, a list item or a table row ends. `words`: every 100 words, as in the papers. "
               "[default: sentences]")  # fmt: skip
 @click.option("--chunks", type=int, help="The most passages of a document, such as 4 with --words 350. [default: all]")
@@ -50,7 +51,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: retriever]")
 @click.option(
     "--dense",
-    type=click.Choice(["auto", "exact", "ivf", "hnsw"]),
+    type=shared.Registry("mundap.index.dense", "KINDS"),
     help="Kind of vector index. [default: auto]",
 )
 @click.option("--k1", type=shared.Number(0, 1000), help="BM25: how much a repeated word still counts. [default: 1.2]")
@@ -111,7 +112,7 @@ def index(
 
     if split is not None:
         options["sentences"] = split == "sentences"
-    where = shared.place(out, locate.to_write)
+    where = _place(out, locate.to_write)
     if options["recall"] and isinstance(where, str):
         raise UsageError("--recall tunes an index in a folder; an engine has settings of its own")
     if dry_run:
@@ -154,7 +155,7 @@ def add(
     where = shared.one_index(index_path, out)
     with shared.progress_bar(_("adding")) as watch:
         report = build.add(paths, where, Options(**options), watch)
-    _tell(report, shared.place(where, locate.to_read), strict, as_json)
+    _tell(report, _place(where, locate.to_read), strict, as_json)
 
 
 def _foretell(paths: tuple[str, ...], where: str | Path, options: Any, fresh: bool, as_json: bool) -> None:
@@ -224,3 +225,12 @@ def _shown(where: str | Path) -> str | Path:
         return where.resolve().relative_to(Path.cwd())
     except ValueError:
         return where
+
+
+def _place(given: str | None, find: Callable[[str | None], Path]) -> str | Path:
+    """Where the index is: the address of an engine, or the folder that is meant."""
+    from mundap.engines import is_address
+
+    if given is not None and is_address(given):
+        return given
+    return find(given)

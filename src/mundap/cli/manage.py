@@ -136,7 +136,7 @@ def _label(name: str) -> str:
 @click.argument("words", nargs=-1)
 @shared.READ_ANYWHERE
 @shared.FILTERS
-@click.option("--sort", type=click.Choice(["id", "title", "passages", "modified", "size"]), default="id",
+@click.option("--sort", type=shared.Registry("mundap.index.catalog", "Sort"), default="id",
               show_default=True, help="Sort by this; numbers and dates from the largest down.")  # fmt: skip
 @click.option(
     "-n", "--most", type=click.IntRange(1), default=100, show_default=True, help="The most documents to list."

@@ -34,11 +34,16 @@ def list_models(as_json: bool) -> None:
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The model folder to make.")
 @click.option("--name", default="", help="What to call it. [default: the checkpoint's name]")
-@click.option("--precision", "precisions", multiple=True, type=click.Choice(["int8", "fp32"]), help="[default: both]")
-@click.option("--title", type=click.Choice(["pair", "prefix"]),
+@click.option("--precision", "precisions", multiple=True, type=shared.PRECISION, help="[default: both]")
+@click.option("--title", type=shared.Registry("mundap.models.folder", "TitleForm"),
               help="How a passage's title joins its text. [default: as in training, else pair]")  # fmt: skip
 @click.option("--weight", type=shared.Number(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
-@click.option("--scripts", type=click.Choice(["", "latin"]), default="", help="`latin` if it knows no other script.")
+@click.option(
+    "--scripts",
+    type=shared.Registry("mundap.models.folder", "Scripts"),
+    default="",
+    help="`latin` if it knows no other script.",
+)
 @click.option("--license", "license_name", default="", help="Licence of the weights, for the record.")
 @shared.JSON
 def export(
@@ -82,7 +87,7 @@ def export(
 @models.command()
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The folder to make.")
-@click.option("--to", "layout", type=click.Choice(["sentence-transformers", "dpr"]), default="sentence-transformers",
+@click.option("--to", "layout", type=shared.Registry("mundap.encoder", "LAYOUTS"), default="sentence-transformers",
               show_default=True, help="`dpr`: Hugging Face's DPRQuestionEncoder and DPRContextEncoder.")  # fmt: skip
 @click.option("--passage", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="The passage encoder, if SOURCE is the question encoder of a pair.")  # fmt: skip

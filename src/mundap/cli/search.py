@@ -64,7 +64,7 @@ def search(
     options |= shared.given_bm25(options)
     index = open_index(index_path)
     shared.tell_unfinished(index)
-    model = shared.reranker(rerank, reader)
+    model = _reranker(rerank, reader)
     if not question and sys.stdin.isatty():
         raise UsageError('no question. Type it after the command: mundap search "…"')
     if question:
@@ -228,3 +228,12 @@ def _side_by_side(question: str, found: "Mapping[Mode, tuple[Hit, ...]]") -> Non
             cells.append(f"{escape(shared.clean(hit.passage.title))} [dim]{hit.score:.2f}[/dim]" if hit else "")
         table.add_row(str(rank + 1), *cells)
     Console(width=None if sys.stdout.isatty() else 110).print(table)
+
+
+def _reranker(wanted: bool, name: str | None) -> "LanguageReaders | None":
+    """The reader for `--rerank`, if that was asked for."""
+    if not wanted:
+        return None
+    from mundap.reader.choice import LanguageReaders
+
+    return LanguageReaders.from_pretrained(name)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mundap.index.index import Index
     from mundap.index.ingest import Progress, Report, Watcher
     from mundap.models.folder import ReaderConfig
-    from mundap.reader.choice import LanguageReaders
 
 T = TypeVar("T")
 
@@ -145,38 +144,6 @@ RIGHT = click.option(
 )
 
 
-class ManyValues(click.Command):
-    """A command whose options `-k` and `--mode` take several values: `-k 1 5 20`, `-k 1,5,20` or `-k 1 -k 5`."""
-
-    _MANY = ("-k", "--mode")
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat the option before each of its values, which is how click wants it."""
-        spread: list[str] = []
-        option, values = "", 0
-        for word in [*args, "-"]:
-            if option and not word.startswith("-") and self._fits(option, word):
-                for value in filter(None, word.split(",")):
-                    spread += [option, value]
-                    values += 1
-                continue
-            if option and not values:
-                spread.append(option)  # without a value: click says so
-            option, values = (word, 0) if word in self._MANY else ("", 0)
-            if not option:
-                spread.append(word)
-        return super().parse_args(ctx, spread[:-1])
-
-    def _fits(self, option: str, word: str) -> bool:
-        """Whether a word can be a value of the option: what follows may be an argument."""
-        if option == "-k":
-            return word.replace(",", "").isdigit()
-        kind = next(one.type for one in self.params if option in one.opts)
-        if not isinstance(kind, click.Choice):
-            return True
-        return all(value in kind.choices for value in word.split(","))
-
-
 class _BadIndexOption(click.UsageError):
     """-i and -o were both given and differ."""
 
@@ -191,15 +158,6 @@ def one_index(index_path: str | None, out: str | None) -> str | None:
     if index_path and out and index_path != out:
         raise _BadIndexOption("-i and -o name two indexes: give one")
     return index_path or out
-
-
-def place(given: str | None, find: "Callable[[str | None], Path]") -> "str | Path":
-    """Where the index is: the address of an engine, or the folder that is meant."""
-    from mundap.engines import is_address
-
-    if given is not None and is_address(given):
-        return given
-    return find(given)
 
 
 def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -260,7 +218,7 @@ def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say how spans of different passages are compared: `--ranking`, `--retrieval-weight`."""
     ranking = click.option(
         "--ranking",
-        type=click.Choice(["selection", "product"]),
+        type=Registry("mundap.models.folder", "RankingRule"),
         help="`selection`: the best span of the best passage, as in the DPR paper. `product`: spans of all passages "
         "compete. [default: the reader's]",
     )
@@ -293,15 +251,6 @@ def filters(documents: Sequence[str], sources: Sequence[str], facts: Sequence[st
             ranges.append((key, sign, value))
     patterns = tuple(source.removeprefix("./") for source in sources)
     return Filters(tuple(documents), patterns, values, tuple(ranges))
-
-
-def reranker(wanted: bool, name: str | None) -> "LanguageReaders | None":
-    """The reader for `--rerank`, if that was asked for."""
-    if not wanted:
-        return None
-    from mundap.reader.choice import LanguageReaders
-
-    return LanguageReaders.from_pretrained(name)
 
 
 def tell_unfinished(index: "Index") -> None:

@@ -23,7 +23,7 @@ _OBJECT_OF_OBJECTS = re.compile(rb"\{\s*" + _TEXT + rb"\s*:\s*\{")
 
 
 @dataclass(frozen=True, slots=True)
-class FileFormat:
+class _FileFormat:
     """What the beginning of a file tells about it.
 
     Attributes:
@@ -93,25 +93,25 @@ class FileFormat:
         return self.head.split(b"\n", 1)[0].decode("utf-8", "replace").split("\t")
 
 
-def detect(path: str | Path) -> FileFormat:
+def detect(path: str | Path) -> _FileFormat:
     """Tell what a file is.
 
     Raises:
         MundapError: It is missing or cannot be read.
     """
     if Path(path).is_dir():
-        return FileFormat("folder")
+        return _FileFormat("folder")
     head = open_file(path).head()
     if not head:
-        return FileFormat("empty")
+        return _FileFormat("empty")
     if head.startswith(b"["):
-        return FileFormat("array", head)
+        return _FileFormat("array", head)
     if not head.startswith(b"{"):
-        return FileFormat("table", head)
-    return FileFormat("lines" if has_rows(head) else "object", head)
+        return _FileFormat("table", head)
+    return _FileFormat("lines" if _has_rows(head) else "object", head)
 
 
-def has_rows(head: bytes) -> bool:
+def _has_rows(head: bytes) -> bool:
     """Whether a file that begins like this has an object a line, not one object over many lines."""
     lines = head.split(b"\n")
     if len(lines) == 1:  # longer than what we see: one row of many, unless it opens an array of records

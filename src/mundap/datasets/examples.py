@@ -200,7 +200,7 @@ class _Triples:
     negatives: list[str]
 
     def has_ids(self) -> bool:
-        """Whether these are ids, and no texts."""
+        """Whether these are ids instead of texts."""
         return all(cell.strip().isdigit() for cell in (self.question, self.positive, *self.negatives))
 
 

@@ -112,7 +112,7 @@ def _name(row: Mapping[str, Any], position: str) -> str:
 
 
 def _answers(value: Any) -> tuple[list[str], list[int]]:
-    """Answers, and where they begin if that is told, out of any of the shapes in use."""
+    """The answers in any of the usual shapes, with their start offsets where those are given."""
     if isinstance(value, str):
         described = [quoted or plain for quoted, plain in _DESCRIPTION.findall(value)]
         return described or [value], []

@@ -95,7 +95,7 @@ def _key(row: dict[str, Any]) -> str | None:
 
 
 def _is_asked(answers: Any) -> bool:
-    """Whether these are answers of `mundap ask --json`: gold answers, which rows may have too, are told otherwise."""
+    """Whether these are answers of `mundap ask --json`. Gold answers, which rows may have too, look different."""
     return isinstance(answers, list) and all(
         isinstance(one, dict) and "text" in one and "answer_start" not in one for one in answers
     )

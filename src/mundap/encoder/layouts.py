@@ -20,7 +20,6 @@ _DPR = {
     "question": ("DPRQuestionEncoder", "question_encoder"),
     "passage": ("DPRContextEncoder", "ctx_encoder"),
 }
-LAYOUTS = ("sentence-transformers", "dpr")
 
 
 def write(towers: Mapping[str, Checkpoint], folder: Path, layout: str = "sentence-transformers") -> None:
@@ -29,7 +28,7 @@ def write(towers: Mapping[str, Checkpoint], folder: Path, layout: str = "sentenc
     Args:
         towers: By role: `question` and `passage`, or only `question` if one serves both.
         folder: What is there is replaced, if it is a model.
-        layout: One of `LAYOUTS`. DPR's has a pair, [CLS] pooling, and the inner product.
+        layout: One of `mundap.encoder.LAYOUTS`. DPR's has a pair, [CLS] pooling, and the inner product.
     """
     if layout == "dpr" and "passage" not in towers:
         towers = {"question": towers["question"], "passage": towers["question"]}

@@ -4,8 +4,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-Similarity = Literal["dot", "cosine", "l2"]
-SIMILARITIES: tuple[Similarity, ...] = ("dot", "cosine", "l2")
 Side = Literal["question", "passage"]
 
 

@@ -71,7 +71,7 @@ class AnswersTask:
         if self.run and self.index:
             raise UsageError("a run is read instead of an index: give one of the two")
         if self.removed and not any((self.index, self.run)):
-            raise UsageError("only from an index or a run can documents be removed: gold passages alone have no others")
+            raise UsageError("documents can be removed only from an index or a run: gold passages stand alone")
         if self.out:
             apart(self.out, self.questions, self.run)
 

@@ -106,7 +106,7 @@ class _Cases:
             curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
             sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
         curve = dict(calibration.fit(features, right, FEATURES))
-        threshold = round(answer_threshold(sure, right, self._removed), 3)
+        threshold = round(_answer_threshold(sure, right, self._removed), 3)
         early_stop, stopped = _early_stop(self._outcomes, curve, threshold)
         share, _ = calibration.coverage(sure, right)
         there = ~self._removed
@@ -123,7 +123,7 @@ class _Cases:
         }
 
 
-def answer_threshold(sure: np.ndarray, right: np.ndarray, removed: np.ndarray) -> float:
+def _answer_threshold(sure: np.ndarray, right: np.ndarray, removed: np.ndarray) -> float:
     """The least confidence of an answer: that of the best F1, or less where refusals allow it.
 
     The best F1 of some hundred questions may stand at a high confidence by chance, and a doubtful answer, shown as

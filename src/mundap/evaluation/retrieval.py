@@ -110,7 +110,7 @@ class RetrievalFigures:
 
     @property
     def differences(self) -> Differences:
-        """How each system but the first differs from the first. Computed once: it takes seconds."""
+        """How each further system differs from the first. Computed once, because it takes seconds."""
         if self._differences is None:
             self._differences = against_first(self.systems, self.cuts)
         return self._differences
@@ -392,7 +392,7 @@ def _answers(asked: Sequence[Question]) -> list[str]:
 
 
 def _without_itself(result: Result) -> Result:
-    """In some BEIR sets the questions are documents too, and BEIR does not count those."""
+    """Leave out the question itself: in some BEIR sets questions are documents too, and BEIR does not count those."""
     contexts = tuple(one for one in result.contexts if one.id != result.question.id)
     return replace(result, contexts=contexts)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class _Experiment:
     """An experiment by name.
 
     Attributes:
@@ -40,45 +40,45 @@ _TWO_SETS = "two data sets or more"
 # The minutes are computed: from the processor time that a step of 32 passages (.41 s) and a passage of the corpus
 # (3.3 ms) take in bf16, halved for two cores. In fp32 it is 1.6 times as much.
 EXPERIMENTS = {
-    "table2": Experiment(
+    "table2": _Experiment(
         "retrievers", "table2", "BM25, DPR, BM25+DPR and ANCE, trained on one set or on all", 44, 2.4,
         f"best with {_TWO_SETS}",
     ),
-    "negatives": Experiment("negatives", "plan", "random, BM25, gold and in-batch negatives, and how many", 11, 2.0),
-    "sample-efficiency": Experiment(
+    "negatives": _Experiment("negatives", "plan", "random, BM25, gold and in-batch negatives, and how many", 11, 2.0),
+    "sample-efficiency": _Experiment(
         "examples", "sample_efficiency", "how many training questions beat BM25", 7, 1.1
     ),
-    "gold-vs-distant": Experiment(
+    "gold-vs-distant": _Experiment(
         "examples", "gold_vs_distant", "gold passages against passages found by BM25", 4, 0.7,
         "questions with gold passages",
     ),
-    "similarity-and-loss": Experiment(
+    "similarity-and-loss": _Experiment(
         "negatives", "similarity_and_loss", "dot, cosine, L2; softmax and triplet loss", 11, 1.4
     ),
-    "cross-dataset": Experiment(
+    "cross-dataset": _Experiment(
         "retrievers", "cross_dataset", "trained on one set, tested on another", 15, 1.1, _TWO_SETS
     ),
-    "qa": Experiment(
+    "qa": _Experiment(
         "qa", "qa", "answers: exact match by retriever and reader", 30, 1.9, f"best with {_TWO_SETS} and --reader"
     ),
-    "joint": Experiment(
+    "joint": _Experiment(
         "qa", "joint", "retriever and reader trained together, or one after the other", 21, 1.7, "best with --reader"
     ),
-    "ict": Experiment(
+    "ict": _Experiment(
         "ict", "plan", "ORQA's pre-training by the inverse cloze task, and whether it is needed", 6, 1.1
     ),
-    "cross-batch": Experiment(
+    "cross-batch": _Experiment(
         "negatives", "cross_batch", "RocketQA's cross-batch negatives: what a larger batch brings", 3, 0.7
     ),
-    "ance": Experiment(
+    "ance": _Experiment(
         "ance", "plan", "ANCE and other kinds of negatives, FirstP and MaxP; loss, gradients, overlap, t-SNE", 34, 3.0
     ),
-    "speed": Experiment("speed", "plan", "encoding, search, reranking, refreshing and a training step, timed", 1, 0.3),
-    "qualitative": Experiment("qualitative", "plan", "questions that only BM25 or only DPR answers", 2, 0.5),
+    "speed": _Experiment("speed", "plan", "encoding, search, reranking, refreshing and a training step, timed", 1, 0.3),
+    "qualitative": _Experiment("qualitative", "plan", "questions that only BM25 or only DPR answers", 2, 0.5),
 }  # fmt: skip
 
 
-def experiment(name: str) -> Experiment:
+def experiment(name: str) -> _Experiment:
     """The experiment with a name.
 
     Raises:

@@ -37,7 +37,7 @@ _DEPTH, _FOUND = 200, 100  # searched for a refresh, and at test time
 
 
 @dataclass(slots=True)
-class NegativesEvidence:
+class _NegativesEvidence:
     """How models see kinds of negatives.
 
     Attributes:
@@ -57,20 +57,20 @@ class NegativesEvidence:
         return {"negatives": self.kinds, "scores_by_rank": self.curves}
 
 
-def save(found: NegativesEvidence, path: Path) -> None:
+def save(found: _NegativesEvidence, path: Path) -> None:
     """Write it down: the models it was made with are not kept."""
     write_atomic(path, json_bytes(asdict(found)))
 
 
-def load(path: Path) -> NegativesEvidence:
+def load(path: Path) -> _NegativesEvidence:
     """Read it back."""
-    found = NegativesEvidence(**json.loads(path.read_text("utf-8")))
+    found = _NegativesEvidence(**json.loads(path.read_text("utf-8")))
     for name, points in found.maps.items():
         found.maps[name] = [(label, x, y) for label, x, y in points]
     return found
 
 
-def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> NegativesEvidence:
+def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> _NegativesEvidence:
     """Look at all kinds of negatives with all models.
 
     Args:
@@ -85,7 +85,7 @@ def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[s
     rows = rng.sample(range(len(source)), min(_QUESTIONS, len(source)))
     chosen = [source[row] for row in rows]
     texts = [example.question.text for example in chosen]
-    found = NegativesEvidence(question=texts[0])
+    found = _NegativesEvidence(question=texts[0])
     for name, folder in models.items():
         model = lab.model(folder)
         numbers, _ = model.top(texts, _DEPTH)

@@ -12,7 +12,7 @@ from mundap.training.recipe import DataSet
 
 
 def plan(lab: Lab) -> Plan:
-    """What the pre-training brings, and whether DPR needs it."""
+    """What pre-training gains, and whether DPR needs it."""
 
     def cloze(lab: Lab) -> dict[str, Any]:
         """Sentences and the passages they were taken from, to train both towers on."""

@@ -245,7 +245,7 @@ class Lab:
         return TrainedEncoder(folder, self.recipe(0))
 
     def ranking(self, name: str = "") -> Ranking:
-        """The held-back questions of a data set, and who ranks what for them."""
+        """The held-back questions of a data set, and the rankings of each system."""
         return Ranking(self.data.index, self.data.test[name or self.data.first])
 
     def retrieval(

@@ -26,7 +26,7 @@ def write(path: Path, plan: "Plan", found: Mapping[str, Any], extra: "Extra", re
     """Write the page of an experiment."""
     parts = [
         f"<h1>{html.escape(plan.title)}</h1>",
-        f"<p>{html.escape(plan.source)}. {html.escape(setting(found))}</p>",
+        f"<p>{html.escape(plan.source)}. {html.escape(_setting(found))}</p>",
         f"<p class=dim>{html.escape(plan.caution)}</p>",
     ]
     if found["claims"]:
@@ -40,9 +40,9 @@ def write(path: Path, plan: "Plan", found: Mapping[str, Any], extra: "Extra", re
     write_page(path, plan.title, parts)
 
 
-def setting(found: Mapping[str, Any]) -> str:
+def _setting(found: Mapping[str, Any]) -> str:
     """The size of an experiment in a sentence."""
-    facts = found["setting"]
+    facts = found["_setting"]
     train, test = facts["training_questions"], facts["test_questions"]
     sets = "; ".join(f"{name}: {train[name]:,} training, {test[name]:,} held-back questions" for name in train)
     return (
@@ -112,7 +112,7 @@ def _curves(plan: "Plan", found: Mapping[str, Any]) -> str:
 
 def markdown(plan: "Plan", found: Mapping[str, Any]) -> str:
     """The same as Markdown, for docs."""
-    lines = [f"## {plan.title}", "", f"{plan.source}. {setting(found)}", ""]
+    lines = [f"## {plan.title}", "", f"{plan.source}. {_setting(found)}", ""]
     lines.append("| | " + " | ".join(column.title for column in plan.columns) + " |")
     lines.append("|---|" + "---|" * len(plan.columns))
     for arm, figures in found["arms"].items():

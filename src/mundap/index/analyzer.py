@@ -39,7 +39,7 @@ _PIECED_RUN = regex.compile(f"[{UNSPACED}{HANGUL}]+")
 _SHOWN_WORD = regex.compile(f"[{UNSPACED}]+|[^\\W{UNSPACED}]+")
 
 
-class Match(NamedTuple):
+class _Match(NamedTuple):
     """A word of a text that is also in a question: its place, and the terms they share."""
 
     start: int
@@ -92,20 +92,20 @@ class Analyzer:
         """Where in a text the words of a question stand, whatever their endings: for highlighting."""
         return [(match.start, match.end) for match in self.shared(text, question)]
 
-    def shared(self, text: str, question: str) -> list[Match]:
+    def shared(self, text: str, question: str) -> list[_Match]:
         """The words of a text that are in a question too."""
         wanted = set(self.question_terms(question))
         longer = {term for term in wanted if len(term) > 1 or not has_unspaced(term)}
         wanted = longer or wanted  # single characters are shown only if there is nothing else
         language = self._languages(text)[0]
-        found: list[Match] = []
+        found: list[_Match] = []
         for word in _SHOWN_WORD.finditer(text):
             if has_unspaced(word.group()):
                 found += _shared_characters(word, wanted)
                 continue
             terms = wanted.intersection(self.terms(word.group(), language))
             if terms:
-                found.append(Match(*word.span(), frozenset(terms)))
+                found.append(_Match(*word.span(), frozenset(terms)))
         return found
 
     def warm(self) -> None:
@@ -201,10 +201,10 @@ def _characters_and_pairs(run: str) -> list[str]:
     return characters + [first + second for first, second in pairwise(characters)]
 
 
-def _shared_characters(run: "regex.Match[str]", wanted: set[str]) -> list[Match]:
+def _shared_characters(run: "regex.Match[str]", wanted: set[str]) -> list[_Match]:
     """The stretches of a run without spaces that are covered by wanted characters and pairs."""
     places = [match.span() for match in _CHARACTER.finditer(run.group())]
-    found: list[Match] = []
+    found: list[_Match] = []
     for number, (start, end) in enumerate(places):
         after = end
         if number + 1 < len(places):
@@ -215,5 +215,5 @@ def _shared_characters(run: "regex.Match[str]", wanted: set[str]) -> list[Match]
             if found and left < found[-1].end:
                 before = found.pop()
                 left, right, terms = before.start, max(before.end, right), before.terms | terms
-            found.append(Match(left, right, terms))
+            found.append(_Match(left, right, terms))
     return found

@@ -227,7 +227,7 @@ def _existing_settings(out: Path, fresh: bool) -> Settings | None:
 
 
 def _given_settings(options: Options) -> dict[str, Any]:
-    """The settings that were asked for, checked; without the recall, the only one that may change later."""
+    """The settings that were asked for, checked. Recall is left out: it alone may change later."""
     if options.language is not None:
         check_language(options.language)
     dense.kind_for(options.dense or "auto", 0)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,7 +22,7 @@ SKIPPED = "skipped.json"
 _MOST_DOCUMENTS = 200_000  # whose own metadata is counted; an index may have millions
 _MOST_VALUES = 50  # different values: a fact with more of them is not one to choose from
 _MOST_SKIPPED = 10_000
-SORTS = ("id", "title", "passages", "modified", "size")
+Sort = Literal["id", "title", "passages", "modified", "size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def listing(corpus: Corpus, words: str, filters: Filters, sort: str, most: int, 
 
 def page_of(documents: Iterable[Listed], words: str, sort: str, most: int, first: int) -> tuple[list[Listed], int]:
     """The documents with these words in their id or title, sorted: a page of them, and how many there are."""
-    if sort not in SORTS:
-        raise UsageError(f"sort {sort!r}: choose one of {', '.join(SORTS)}")
+    if sort not in get_args(Sort):
+        raise UsageError(f"sort {sort!r}: choose one of {', '.join(get_args(Sort))}")
     wanted = words.casefold()
     found = [one for one in documents if wanted in one.id.casefold() or wanted in one.title.casefold()]
     largest_first = sort in ("passages", "modified", "size")
@@ -145,7 +145,7 @@ def _language_counts(segment: Segment, living: np.ndarray) -> Counter[str]:
 
 
 def _document_facts(segment: Segment, document: int) -> dict[str, str]:
-    """What a document and its source say of themselves, without the language, which is counted by passages."""
+    """The facts of a document and its source, except the language, which is counted per passage."""
     state = segment.source_state(int(segment.documents["source"][document]))
     found = {**source_facts(state), **segment.heading(document)[2]}
     found["modified"] = found.get("modified", "")[:4]  # a year is what one chooses by

@@ -63,7 +63,7 @@ def _names(root: Path) -> list[str]:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Whether a file called a manifest is one of ours: whole or not, of this format or another."""
+    """Whether a file named like a manifest is one of mundap's, even if it is damaged or of another format."""
     try:
         return b'"format"' in path.read_bytes()[:64]
     except OSError:

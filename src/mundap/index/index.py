@@ -123,7 +123,7 @@ class Index:
     def modes(self) -> tuple[Mode, ...]:
         """The ways this index can be searched."""
         if self.manifest.settings.model:
-            return ("bm25", "dense", "hybrid")
+            return tuple(MODES)
         return ("bm25",)
 
     @property
@@ -285,7 +285,7 @@ class Index:
         return len(self._corpus.matching(filters))
 
     def sample(self, count: int, seed: str) -> list[Passage]:
-        """That many different passages, drawn at random but the same for the same seed."""
+        """A random sample of passages without repeats; the same seed gives the same sample."""
         return self._corpus.passages_at(self._corpus.sample(count, random.Random(seed)))  # noqa: S311
 
     def passages(self) -> Iterator[Passage]:
@@ -311,7 +311,7 @@ class Index:
         Args:
             words: Only documents whose id or title has this, in upper or lower case.
             filters: Only documents with a passage that these let through.
-            sort: One of `mundap.index.catalog.SORTS`.
+            sort: One of `mundap.index.catalog.Sort`.
             most: Documents on a page.
             first: How many to pass over.
         """

@@ -63,7 +63,7 @@ class Report(Skipping):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a build is.
+    """The progress of a build.
 
     Attributes:
         bytes: Of the input that have been read, since nobody knows the passages in advance.
@@ -121,7 +121,7 @@ class Ingest:
                 self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(file.source))
 
     def drop_vanished(self) -> None:
-        """Delete what came from files below the given paths that are there no more, or from an older standard input."""
+        """Delete documents whose files are gone from the given paths, and those of an earlier standard input."""
         roots = set(self.files.roots)
         for source in set(self.writer.corpus.sources()):
             if key_hash("source", source) in self._seen or source.startswith(UPLOAD):
@@ -132,7 +132,7 @@ class Ingest:
                 self.report.removed += self.writer.delete(self.writer.corpus.numbers_from(source))
 
     def _is_unseen(self, source: str) -> bool:
-        """Whether a source is in a folder that could not be looked into."""
+        """Whether a source is in a folder that could not be listed."""
         return any(source == folder or source.startswith(f"{folder}/") for folder in self._unseen_folders)
 
     def keep_uploads(self, old: Corpus) -> None:
@@ -224,7 +224,7 @@ class Ingest:
         self._add(file, list(old.documents_from(file.source)))
         self.writer.end_source(state.documents, state.skipped, state.done)
         if self.report.skipped[-1].source == file.source:
-            reason = Message("{reason}; what the index had of it is kept", reason=self.report.skipped[-1].reason)
+            reason = Message("{reason}; the version in the index is kept", reason=self.report.skipped[-1].reason)
             self.report.skipped[-1] = Skipped(file.source, reason)
         return True
 
@@ -315,7 +315,7 @@ class Ingest:
 
 
 class _Batch:
-    """Documents on their way to the writer: as many as make it worth while, and no more than memory should hold."""
+    """Documents on their way to the writer: enough for an efficient batch, but no more than memory allows."""
 
     def __init__(self) -> None:
         self._documents: list[Document] = []

@@ -1,6 +1,6 @@
 """The layout of a segment's documents: their blocks, the sections these stand in, and the language of each passage.
 
-Four files beside those of `segment.py`. An index from before they were there has none of them, and no layout.
+Four files beside those of `segment.py`. An older index has none of them, and no layout.
 
     layout.bin      for each document: its first block and its first section
     blocks.bin      for each block: where it stands, what it is, its section (counted from the document's first)

@@ -297,7 +297,7 @@ def _without_room(folder: Path, error: Exception) -> MundapError | None:
 
 @contextlib.contextmanager
 def _panics() -> Iterator[None]:
-    """A panic of tantivy's is an exception that nobody expects: it becomes one of ours."""
+    """Turn a panic of tantivy, which is no ordinary exception, into an error of ours."""
     try:
         yield
     except BaseException as error:
@@ -311,7 +311,7 @@ def _panics() -> Iterator[None]:
 
 
 class LexicalWriter:
-    """Adds to a tantivy index that nobody reads yet, and takes away from it.
+    """Adds passages to a tantivy index that is not yet visible to readers, and deletes from it.
 
     Args:
         folder: Where it is made; what a dead writer left there, and tantivy does not list, is removed.
@@ -420,7 +420,7 @@ class LexicalWriter:
             self._writer.wait_merging_threads()
 
     def finish(self) -> list[Path]:
-        """Close it for good; returns its files, which are all on the disk and change no more."""
+        """Close it for good; returns its files, which are all on disk and will not change."""
         self.close()
         if self._terms is not None:
             self._terms.join()
@@ -519,7 +519,7 @@ def _link(base: Path, folder: Path) -> None:
     for name in listed(base):
         path = base / name
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise ValueError(f"{path} is no ordinary file")
+            raise ValueError(f"{path} is not a regular file")
         if name == _META:
             shutil.copyfile(path, folder / name)
             continue

@@ -333,7 +333,7 @@ class Segment:
         return self._keys[~np.isin(self.key_hashes, sources)].copy()
 
     def copy_strings(self, first: int, last: int, out: IO[bytes]) -> np.ndarray:
-        """Write the strings of some documents elsewhere; returns their offsets, with the end."""
+        """Copy the strings of some documents to another file; returns their offsets, including the end."""
         offsets = self._offsets[STRINGS * first : STRINGS * (last + 1) + 1]
         for start in range(int(offsets[0]), int(offsets[-1]), _CHUNK):
             out.write(self._blob[start : min(start + _CHUNK, int(offsets[-1]))])

@@ -89,7 +89,7 @@ class SparseLexical:
         return numbers[order].astype(np.uint64), scores[numbers[order]]
 
     def scores(self, question: str, numbers: np.ndarray) -> np.ndarray:
-        """The score of each of these passages, 0 where no term matches."""
+        """The score of each of these passages; 0 if no term matches."""
         return self._all_scores(question)[numbers.astype(np.int64)]
 
     def _all_scores(self, question: str) -> np.ndarray:

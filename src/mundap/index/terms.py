@@ -28,7 +28,7 @@ _LARGEST_FILE = 4_000_000  # passages; files up to here are joined
 _MOST_KNOWN = 1_000_000  # codes of terms that are remembered while writing
 
 
-class TermsFile(NamedTuple):
+class _TermsFile(NamedTuple):
     """One of the files: its path, the first number in it and how many there are."""
 
     path: Path
@@ -41,14 +41,14 @@ class TermsFile(NamedTuple):
         return self.first + self.size
 
 
-def terms_files(folder: Path) -> list[TermsFile]:
+def terms_files(folder: Path) -> list[_TermsFile]:
     """The files in a folder, in the order of their numbers, without those that were joined into a larger one."""
     found = []
     for path in folder.glob("terms-*.bin"):
         match = _NAME.fullmatch(path.name)
         if match:
-            found.append(TermsFile(path, int(match[1]), int(match[2])))
-    kept: list[TermsFile] = []
+            found.append(_TermsFile(path, int(match[1]), int(match[2])))
+    kept: list[_TermsFile] = []
     for one in sorted(found, key=lambda file: (file.first, -file.size)):
         if not kept or one.end > kept[-1].end:
             kept.append(one)
@@ -135,12 +135,12 @@ class TermsWriter:
                 path.unlink()
 
 
-def _joinable(left: TermsFile, right: TermsFile) -> bool:
+def _joinable(left: _TermsFile, right: _TermsFile) -> bool:
     near = 0 <= right.first - left.end <= _LARGEST_GAP
     return near and left.size <= 4 * right.size and left.size + right.size <= _LARGEST_FILE
 
 
-def _join(folder: Path, left: TermsFile, right: TermsFile) -> None:
+def _join(folder: Path, left: _TermsFile, right: _TermsFile) -> None:
     offsets, codes = _read(left)
     more, rest = _read(right)
     gap = np.full(right.first - left.end, offsets[-1], "<u8")
@@ -155,7 +155,7 @@ def _write(folder: Path, first: int, offsets: np.ndarray, codes: bytes) -> None:
     scratch.replace(path)
 
 
-def _read(file: TermsFile) -> tuple[np.ndarray, np.ndarray]:
+def _read(file: _TermsFile) -> tuple[np.ndarray, np.ndarray]:
     """The offsets and the codes of a file, memory-mapped."""
     data = np.memmap(file.path, np.uint8, "r").view(np.ndarray)
     head = 8 * (file.size + 1)

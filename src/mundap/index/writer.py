@@ -405,7 +405,7 @@ class Writer:
         return self._tuned(DenseEntry(self._entry(path), kind, self.manifest.next_number, len(self.corpus)))
 
     def _covers_enough(self, entry: DenseEntry) -> bool:
-        """Whether an approximate index lacks few passages, which are scanned instead, and few of its own are gone."""
+        """Whether an approximate index is still good: it lacks few passages, and few of its own were deleted."""
         missing = sum(int((segment.numbers() >= entry.until).sum()) for segment in self.corpus.segments)
         return missing <= max(EXACT_UP_TO // 2, entry.passages // 10) and len(self.corpus) > entry.passages // 2
 

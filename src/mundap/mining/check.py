@@ -18,7 +18,7 @@ _LISTED = 1000
 
 
 @dataclass(slots=True)
-class Findings:
+class _Findings:
     """What a check found.
 
     Attributes:
@@ -71,13 +71,13 @@ class Findings:
             self.warnings.append(Skipped(where, what))
 
 
-def check(path: str | Path, form: str | None = None, match: Mode = "string") -> Findings:
+def check(path: str | Path, form: str | None = None, match: Mode = "string") -> _Findings:
     """Look at every row of a file of training examples.
 
     Raises:
         MundapError: The file is not there.
     """
-    findings = Findings(form or detect(path).examples)
+    findings = _Findings(form or detect(path).examples)
     seen: set[bytes] = set()
     try:
         for where, found in _examples(path, findings):
@@ -102,7 +102,7 @@ def check(path: str | Path, form: str | None = None, match: Mode = "string") -> 
     return findings
 
 
-def _examples(path: str | Path, findings: Findings) -> Iterator[tuple[str, Example | Skipped]]:
+def _examples(path: str | Path, findings: _Findings) -> Iterator[tuple[str, Example | Skipped]]:
     if findings.form in ("beir", "triples", "triple-ids"):
         for position, found in enumerate(examples.read_examples(path, findings.form), 1):
             yield f"{path}#{position}", found

@@ -39,6 +39,10 @@ class EvidenceRules:
     names: bool = True
     by: Choice = "bm25"
 
+    def allow_length(self, text: str) -> bool:
+        """Whether a passage is neither too short nor too long."""
+        return self.shortest <= len(text) <= self.longest
+
 
 def search_text(question: Question, mode: Mode, analyzer: Analyzer) -> str:
     """The question with its answers, as BM25 is asked for evidence."""
@@ -57,13 +61,13 @@ def select_evidence(
     question: Question, ranked: Iterable[Passage], mode: Mode, rules: EvidenceRules, analyzer: Analyzer
 ) -> Passage | str:
     """The best evidence among passages ranked by BM25, or why there is none."""
-    found = [passage for passage in ranked if has_answer(passage.text, question.answers, mode)]
-    if not found:
+    holding = [passage for passage in ranked if has_answer(passage.text, question.answers, mode)]
+    if not holding:
         return f"no passage with the answer in the top {rules.depth}"
-    found = [passage for passage in found if rules.shortest <= len(passage.text) <= rules.longest]
+    found = [passage for passage in holding if rules.allow_length(passage.text)]
     if not found:
         return "every passage with the answer is too short or too long"
-    terms = {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in found}
+    terms = _terms(found, analyzer)
     if rules.names:
         wanted, kind = _must_share(question, found, mode, analyzer)
         found = _sharing(found, terms, wanted)
@@ -71,9 +75,18 @@ def select_evidence(
             return f"no passage with the answer shares a {kind} with the question"
     if rules.by == "bm25":
         return found[0]
-    asked = set(analyzer.question_terms(question.text))
+    return _with_most_terms(found, terms, set(analyzer.question_terms(question.text)))
+
+
+def _terms(passages: Sequence[Passage], analyzer: Analyzer) -> dict[str, set[str]]:
+    """The terms of each passage and its title, by its id."""
+    return {passage.id: set(analyzer.terms(f"{passage.title}\n{passage.text}")) for passage in passages}
+
+
+def _with_most_terms(passages: list[Passage], terms: Mapping[str, set[str]], asked: set[str]) -> Passage:
+    """The passage with most of the question's terms."""
     # `max` keeps the first of equals: the one BM25 likes best.
-    return max(found, key=lambda passage: len(asked & terms[passage.id]))
+    return max(passages, key=lambda passage: len(asked & terms[passage.id]))
 
 
 def _sharing(passages: list[Passage], terms: Mapping[str, set[str]], wanted: set[str]) -> list[Passage]:
@@ -105,7 +118,7 @@ def _must_share(
 
 
 def _names(question: str, passages: Sequence[Passage]) -> list[str]:
-    """The proper names of a question; empty if none can be told.
+    """The proper names of a question; empty if none can be recognised.
 
     Words with a capital inside the sentence. Many question sets are all lower-case: then the passages show which
     words are names, by writing them with a capital more often than not. Scripts without case have no such

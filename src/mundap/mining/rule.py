@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from mundap.records import Context, Question
-from mundap.text.answers import Mode, has_answer
+from mundap.text.answers import Mode, PassageText, has_answer, have_answer
 from mundap.text.overlap import containment, shingles
 
 DUPLICATE = 0.7
@@ -49,9 +49,12 @@ class NegativeRule:
             text: Its text.
             parts: The shingles of that text, if they are known already.
         """
-        if self.is_positive(name, text) or self.has_answer(text):
-            return False
-        return not self._repeats(text, parts)
+        return not self.has_answer(text) and self._is_other(name, text, parts)
+
+    def are_negatives(self, passages: Sequence[PassageText]) -> list[bool]:
+        """Which passages, told apart by their texts alone, are negatives."""
+        holding = have_answer(passages, self._answers, self._match)
+        return [not holds and self._is_other("", one.text) for one, holds in zip(passages, holding, strict=True)]
 
     def is_positive(self, name: str, text: str) -> bool:
         """Whether it is one of the positives, by id or by text."""
@@ -60,6 +63,10 @@ class NegativeRule:
     def has_answer(self, text: str) -> bool:
         """Whether it contains an answer."""
         return has_answer(text, self._answers, self._match)
+
+    def _is_other(self, name: str, text: str, parts: Shingles | None = None) -> bool:
+        """Whether it neither is nor repeats a positive."""
+        return not self.is_positive(name, text) and not self._repeats(text, parts)
 
     def _repeats(self, text: str, parts: Shingles | None) -> bool:
         if self._duplicate is None:

@@ -42,6 +42,10 @@ GROUP = "mundap.models"
 
 _SHIPPED = Path(__file__).parent.parent / "weights"
 Precision = Literal["int8", "fp32"]
+Similarity = Literal["dot", "cosine", "l2"]
+TitleForm = Literal["pair", "prefix"]
+Scripts = Literal["", "latin"]
+RankingRule = Literal["selection", "product"]
 
 
 class _Bounds(NamedTuple):
@@ -85,12 +89,12 @@ class EncoderConfig:
     max_length: _Window = 256
     pooling: str = "mean"
     normalized: bool = True
-    similarity: Literal["dot", "cosine", "l2"] = "cosine"
+    similarity: Similarity = "cosine"
     question_prompt: str = ""
     passage_prompt: str = ""
-    title: Literal["pair", "prefix"] = "pair"
+    title: TitleForm = "pair"
     fusion_weight: _Share = 0.7
-    scripts: Literal["", "latin"] = ""
+    scripts: Scripts = ""
     foreign_weight: _Share = 0.1
     source: str = ""
     license: str = ""
@@ -178,13 +182,13 @@ class ReaderConfig:
     stride: _Tokens = 96
     max_answer_length: _Count = 30
     spans: bool = True
-    ranking: Literal["selection", "product"] = "product"
+    ranking: RankingRule = "product"
     retrieval_weight: float = 0.0
     confidence: dict[str, float] = field(default_factory=dict)
     threshold: _Share = 0.0
     early_stop: _Share = 0.0
     groups: dict[Group, FittedConfidence] = field(default_factory=dict)
-    scripts: Literal["", "latin"] = ""
+    scripts: Scripts = ""
     source: str = ""
     license: str = ""
     sha256: dict[str, str] = field(default_factory=dict)
@@ -290,7 +294,7 @@ def _holds_records(kind: Any) -> bool:
 
 
 def _expected(value: Any, kind: Any) -> str:
-    """What a value must be to have the type of its field; empty if it has it."""
+    """The type that a value should have; empty if it has it."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         if value in choices:
@@ -334,7 +338,7 @@ def _expected_number(value: Any, kind: Any, bounds: _Bounds) -> str:
 
 
 def check(path: Path, checksums: Mapping[str, str]) -> None:
-    """Make sure that a file of a model is the one that its config was written for.
+    """Check that a model file is the one its config was written for.
 
     Raises:
         ModelError: It has changed.
@@ -355,13 +359,8 @@ def _save(config: EncoderConfig | ReaderConfig, folder: Path) -> None:
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
-    """The SHA-256 of a config's values, however they are written down."""
+    """The SHA-256 of a config's values, whatever their order or spacing."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def shipped() -> list[str]:
-    """Names of the models that come with the package."""
-    return sorted(_model_folders(_SHIPPED))
 
 
 @cache

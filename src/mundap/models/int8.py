@@ -94,7 +94,7 @@ def write_int8(source: Path, path: Path, probes: Sequence[Mapping[str, np.ndarra
 
 
 def _prepare(model: Any, probes: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
-    """Put in what makes rounding harmless, and say which nodes are to be rounded."""
+    """Insert the scales that make rounding harmless; returns the nodes to round."""
     graph = model.graph
     weights = _matrices(graph)
     layers = [node for node in graph.node if _is_layer(node, weights)]
@@ -143,7 +143,7 @@ def _is_layer(node: Any, weights: Mapping[str, Any]) -> bool:
 
 
 class _Parts:
-    """The nodes of a graph, put together anew."""
+    """The nodes of a graph as it is rebuilt."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
@@ -161,7 +161,7 @@ class _Parts:
         return f"{owner.name}/{name}"
 
     def write(self) -> None:
-        """Into the graph."""
+        """Write it into the graph."""
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)
 

@@ -69,7 +69,7 @@ def without_prefix(weights: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def read_weights(path: Path, under: str = "") -> dict[str, Any]:
-    """Tensors by name out of safetensors or a torch file, never running anything that is in it.
+    """Read tensors by name from safetensors or a torch file, without running any code in it.
 
     Raises:
         ModelError: The file is missing, broken, or holds more than tensors and plain containers.
@@ -171,7 +171,7 @@ def dpr_config(config: Any, projection: int = 0) -> Any:
 
 
 def save_plain_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """As no class of DPR's: those cannot be told to keep capitals."""
+    """Save it as a plain tokenizer: DPR's classes cannot keep capitals."""
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer.backend_tokenizer,
         **{key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)},

@@ -164,7 +164,7 @@ def rank_answers(
         )
     passages = [hit.passage for hit in hits[: len(scored)]]
     texts = [passage.text for passage in passages]
-    words = [question_words_in(question, f"{passage.title} {passage.text}") for passage in passages]
+    words = question_words_in(question, [f"{passage.title} {passage.text}" for passage in passages])
     curve = reader.config.fitted_for(question).confidence
     answers: list[Answer] = []
     sure = 1.0

@@ -1,4 +1,4 @@
-"""Where in a file an answer stands, for people who want to look. It was noted when the file was read."""
+"""Where an answer stands in its file, as it was recorded when the file was read."""
 
 import re
 
@@ -10,7 +10,7 @@ _WITH_LINES = ("text", "markdown", "code", "html", "rst", "asciidoc", "man", "la
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-def line_of(index: Index, answer: Answer) -> int | None:
+def _line_of(index: Index, answer: Answer) -> int | None:
     """The line of the source file, from 1; None where a file has no lines (PDF, DOCX) or they were not noted."""
     passage = answer.hit.passage
     block = passage.block_at(answer.start)
@@ -33,7 +33,7 @@ def place_of(index: Index, answer: Answer) -> str:
     passage = answer.hit.passage
     place = passage.place(answer.start)
     if place.startswith("line "):
-        return f"{passage.source}:{line_of(index, answer)}"
+        return f"{passage.source}:{_line_of(index, answer)}"
     if place:
         return f"{passage.source}, {place}"
     return passage.source

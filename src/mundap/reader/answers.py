@@ -171,7 +171,7 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Word pieces are made whole, but not where words are written together: a Korean particle stays off its noun."""
+    """Extend a span to whole words, but not where words are written together: a Korean particle is not added."""
     while 0 < start < len(text) and _joined(text[start - 1], text[start]):
         start -= 1
     while 0 < end < len(text) and (_joined(text[end - 1], text[end]) or unicodedata.category(text[end])[0] == "M"):

@@ -35,7 +35,7 @@ _SETTINGS = ("question_length", "stride", "max_answer_length", "spans")
 
 
 def unpack_reader(folder: Path, attention: str | None = "eager") -> ReaderCheckpoint:
-    """A reader of ours as a network of torch. Of its files the more exact one is taken.
+    """One of our readers as a torch network, from the most precise of its files.
 
     Raises:
         ModelError: The folder holds no reader, or one that is no BERT.

@@ -24,7 +24,7 @@ class _Waiting:
 class Lane(Generic[T, R]):
     """Threads that take work in batches. Nobody waits for a batch to fill: an idle thread starts at once.
 
-    Every client has a queue of its own, and they are served in turn: one that asks for much waits for itself.
+    Every client has its own queue, and the queues are served in turn: a client that asks for much delays only itself.
 
     Args:
         name: Of the threads.
@@ -113,7 +113,7 @@ class Lane(Generic[T, R]):
         return batch
 
     def _next(self, key: Hashable | None) -> _Waiting | None:
-        """The next item in turn, of any key or of this one; its client is then the last in the row."""
+        """The next item in turn, of any key or of this one; its client then goes to the end of the line."""
         for client in list(self._queues):
             queue = self._queues[client]
             while queue and queue[0].result.done():  # whoever has left is passed over

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from mundap.disk import json_bytes
 from mundap.errors import MundapError, UsageError
 from mundap.index.index import Index
-from mundap.index.modes import MODES, Mode
+from mundap.index.modes import Mode
 from mundap.serving import schema
 from mundap.serving.ask import JSON, ThisEngine, WhichIndex
 from mundap.serving.problems import Busy, TooLarge, failure, status_of
@@ -67,14 +67,11 @@ async def rankings(body: RankingsBody, engine: ThisEngine, index: WhichIndex = N
     stand in its title and text, and one word for each of the question's `terms` that it shares.
     """
     snapshot = engine.indexes.get(body.index if body.index is not None else index).index()
-    modes: Iterable[Mode] = MODES
-    if not snapshot.manifest.settings.model:
-        modes = ("bm25",)
     depth = max(body.k, min(DEPTH, engine.settings.limits.k))
     asked = {**body.model_dump(exclude_none=True), "k": depth}
-    bodies = [schema.SearchBody.model_validate({**asked, "mode": mode}) for mode in modes]
+    bodies = [schema.SearchBody.model_validate({**asked, "mode": mode}) for mode in snapshot.modes]
     found = await asyncio.gather(*(engine.search(one, index) for one in bodies))
-    hits: dict[str, Any] = {mode: json.loads(one)["hits"] for mode, one in zip(modes, found, strict=True)}
+    hits: dict[str, Any] = {mode: json.loads(one)["hits"] for mode, one in zip(snapshot.modes, found, strict=True)}
     work = asyncio.get_running_loop().run_in_executor(
         _explaining, _explained, snapshot, body.question, body.k, depth, hits
     )

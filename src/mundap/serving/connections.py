@@ -14,11 +14,11 @@ from mundap.serving.settings import Limits
 _LARGEST_HEAD = 32 << 10
 
 
-class Connection(HttpToolsProtocol):
+class _Connection(HttpToolsProtocol):
     """A connection that is closed if its client is too slow, or if it has been idle longest when there are too many."""
 
     limits: Limits
-    idle: "OrderedDict[Connection, None]"  # those that wait for a request to begin, or to be complete
+    idle: "OrderedDict[_Connection, None]"  # those that wait for a request to begin, or to be complete
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -93,7 +93,7 @@ class Connection(HttpToolsProtocol):
         self._stuck = self.loop.call_later(self.limits.seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The client reads again."""
         super().resume_writing()
         _cancel(self._stuck)
 
@@ -125,6 +125,6 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
-def limited(limits: Limits) -> type[Connection]:
+def limited(limits: Limits) -> type[_Connection]:
     """The class of a server's connections."""
-    return type("LimitedConnection", (Connection,), {"limits": limits, "idle": OrderedDict()})
+    return type("LimitedConnection", (_Connection,), {"limits": limits, "idle": OrderedDict()})

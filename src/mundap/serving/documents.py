@@ -1,12 +1,13 @@
 """What the indexes hold: `/v1/indexes`, `/v1/passages`, `/v1/documents`, `/v1/facts`, `/v1/skipped`."""
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from mundap.disk import json_bytes
 from mundap.errors import MundapError, UsageError
+from mundap.index.catalog import Sort
 from mundap.index.corpus import Filters
 from mundap.index.index import Index
 from mundap.records import Passage
@@ -74,7 +75,7 @@ async def documents(
     engine: ThisEngine,
     words: Annotated[str, Query(max_length=1000, description="Only those with this in their id or title.")] = "",
     sort: Annotated[
-        Literal["id", "title", "passages", "modified", "size"],
+        Sort,
         Query(description="By what; numbers and dates from the largest down."),
     ] = "id",
     most: Most = 100,

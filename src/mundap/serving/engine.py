@@ -51,7 +51,7 @@ class _Job:
     threshold: float | None = None
 
 
-class Cache:
+class _Cache:
     """The newest answers, up to so many bytes."""
 
     def __init__(self, most: int) -> None:
@@ -100,7 +100,7 @@ class Engine:
         )
         for lane in self.lanes:
             lane.batches = self.metrics.batches.labels(lane.name).observe
-        self._cache = Cache(settings.limits.cache)
+        self._cache = _Cache(settings.limits.cache)
 
     async def warm(self) -> None:
         """Load what is loaded when first used, in every thread, so that the first question is as quick as any."""
@@ -241,7 +241,7 @@ def cost(k: int) -> int:
 
 
 def _key(*parts: object) -> bytes:
-    """A short name for a request: the filters alone may be as long as a body."""
+    """A short key for a request: its filters alone may fill a whole body."""
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -22,7 +22,7 @@ COUNT = 3
 _SAMPLE = 60  # passages whose titles and headings are looked at
 _TRIED = 8  # questions that are asked to find some with an answer: each costs what a question costs
 _READ = 3  # passages that are read for each
-_SECONDS = 5.0  # after which no more is tried: somebody waits
+_SECONDS = 5.0  # then stop trying: somebody is waiting
 _SURE = 0.5
 _LONGEST = 70  # characters
 _NUMBER = re.compile(r"(?:(?:chapter|appendix|section|part) )?\d+(?:\.\d+)*\.? ", re.IGNORECASE)
@@ -41,21 +41,21 @@ async def examples(request: Request, engine: ThisEngine, index: WhichIndex = Non
     found = await engine.look(
         served,
         ("examples",),
-        lambda: json_bytes({"questions": example_questions(snapshot, engine.reader)}),
+        lambda: json_bytes({"questions": _example_questions(snapshot, engine.reader)}),
         request.state.client,
     )
     return Response(found, media_type=JSON)
 
 
-def example_questions(index: Index, reader: LanguageReaders | None) -> list[str]:
+def _example_questions(index: Index, reader: LanguageReaders | None) -> list[str]:
     """Questions about what the index is about; those with a likely answer come first."""
     sample = index.sample(_SAMPLE, "examples")
     made: dict[str, None] = {}
     for passage in sample:
-        made.update(dict.fromkeys(questions_of(passage)))
+        made.update(dict.fromkeys(_questions_of(passage)))
     for passage in sample:
         if len(_heading(passage)) <= _LONGEST:
-            made[question_about(passage)] = None
+            made[_question_about(passage)] = None
     questions = list(made)
     answered = []
     if reader:
@@ -77,7 +77,7 @@ def _answered(index: Index, reader: LanguageReaders, questions: Sequence[str]) -
     return found
 
 
-def questions_of(passage: Passage) -> Iterator[str]:
+def _questions_of(passage: Passage) -> Iterator[str]:
     """What can be asked about a passage: a heading that is a question, or what its text says that a thing is."""
     for heading in reversed(passage.title.split(SEPARATOR)):
         name = _NUMBER.sub("", heading.strip())
@@ -98,7 +98,7 @@ def questions_of(passage: Passage) -> Iterator[str]:
             yield f"{'Who' if _PERSON.search(passage.text) else 'What'} {said.group(1)} {name}?"
 
 
-def question_about(passage: Passage) -> str:
+def _question_about(passage: Passage) -> str:
     """What can be asked about any passage that has a title."""
     name = _heading(passage)
     if _ends_in_hangul(name):

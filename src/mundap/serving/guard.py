@@ -255,7 +255,7 @@ def _no(status: int, message: str, wait: float = 0, headers: dict[str, str] | No
 
 
 def _name(host: str) -> str:
-    """The host without its port; empty if there is more to it than that."""
+    """The host without its port; empty if it is malformed."""
     found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]*)(:\d{1,5})?", host)
     if found:
         return found.group(1)

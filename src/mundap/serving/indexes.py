@@ -84,10 +84,10 @@ class Served:
         if committed and not whole:
             whole = _intact(self._files, gone_is_fine=True)
         if manifest is None:
-            self._failure = IndexMissing(f"no index in {self.path}. The server goes on when it is there again.")
+            self._failure = IndexMissing(f"no index in {self.path}. The server continues once it is back.")
         elif not whole:
             # The copy that is put back may be as old as the files: what is there is always looked at in full.
-            self._failure = IndexDamaged(f"files of the index in {self.path} were changed. The server goes on when "
+            self._failure = IndexDamaged(f"files of the index in {self.path} were changed. The server continues once "
                                          "they are whole again.")  # fmt: skip
         elif not committed and self._failure is None:
             return
@@ -200,7 +200,7 @@ class Indexes:
         return self._served[name]
 
     def public(self, error: Exception) -> str:
-        """What a client is told of an error: the folders of indexes are nobody's business, their names are enough."""
+        """The error message for a client: it has the name of the index but not its folder."""
         message = str(error)
         for served in self._served.values():
             for place in served.places:

@@ -158,7 +158,7 @@ class _Tools:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """What went wrong is said to the assistant, in the words of the command line."""
+    """Report an error to the assistant, in the words of the command line."""
     try:
         yield
     except MundapError as error:
@@ -170,7 +170,7 @@ def _result(found: bytes) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=found.decode())], structured_content=json.loads(found))
 
 
-def create_server(engine: Engine) -> "MCPServer[None]":
+def _create_server(engine: Engine) -> "MCPServer[None]":
     """The server of the protocol, without a transport."""
     names = ", ".join(served.name for served in engine.indexes)
     server = MCPServer(
@@ -197,7 +197,7 @@ def serve_stdio(settings: Settings) -> None:
         MundapError: An index or the reader cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING)
-    server = create_server(Engine(settings))
+    server = _create_server(Engine(settings))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that waits for input would not hear of Ctrl-C
     try:
         anyio.run(server.run_stdio_async)
@@ -219,13 +219,13 @@ def create_app(settings: Settings) -> ASGIApp:
     """
     names = [f"{name}{port}" for name in (*_LOCAL, settings.host, *settings.names) for port in ("", ":*")]
     security = TransportSecuritySettings(
-        # A token keeps out pages of the web that have a name of theirs point here; where none is needed, names do.
+        # A token keeps out web pages whose host name points here (DNS rebinding); without one, the name is checked.
         enable_dns_rebinding_protection=settings.local,
         allowed_hosts=names,
         allowed_origins=[f"http://{name}" for name in names],
     )
     engine = Engine(settings)
-    app = create_server(engine).streamable_http_app(
+    app = _create_server(engine).streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,

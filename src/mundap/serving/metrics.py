@@ -57,7 +57,7 @@ class Metrics:
 
 
 class _State(Collector):
-    """What is looked up when somebody asks, and counted by nobody."""
+    """Figures that are looked up when they are asked for, not counted."""
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine

@@ -235,7 +235,7 @@ class Examples(BaseModel):
 
 
 class IndexFacts(BaseModel):
-    """An index of this server. Where it cannot be used just now, `error` says why and the rest is empty."""
+    """An index of this server. If it cannot be used at the moment, `error` says why and the rest is empty."""
 
     name: str
     documents: int

@@ -21,7 +21,7 @@ class Limits:
         questions: Questions of one request.
         texts: Texts that are made vectors of, of one request or waiting.
         k: Passages of one question.
-        waiting: Questions that wait for their turn; one more is told to come back later.
+        waiting: The most questions in the queue; further ones are refused with "try again later".
         writes: Changes that wait for their turn.
         seconds: How long a request may take, from its first byte to its last.
         write_seconds: How long a change of an index may take.

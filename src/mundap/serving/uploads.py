@@ -94,7 +94,7 @@ async def read_again(id: str, engine: ThisEngine, index: WhichIndex = None) -> d
         raise NotFound("no document has this id")
     path = served.path.resolve().parent / found.source
     if found.source.startswith(UPLOAD) or not found.source.endswith(found.id):
-        raise UsageError("this document is no file of its own on the server. Send it again with POST /v1/documents.")
+        raise UsageError("this document has no file on the server. Send it again with POST /v1/documents.")
     if path.is_symlink() or not path.is_file():
         raise UsageError("the file of this document is not there any more, or is a link now")
     job = Job(str(served.path.resolve()), ((str(path), found.id, found.source),))

@@ -1,14 +1,15 @@
 """Does a passage contain an answer? Every top-k accuracy is decided here.
 
 `string` and `regex` follow the matching that DPR results are reported with, so numbers stay comparable.
-`cjk` is a mode of our own for writing in which words cannot be told apart by spaces.
+`cjk` is our own mode for scripts that do not separate words by spaces.
 """
 
 import logging
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import regex
@@ -38,22 +39,59 @@ def tokens(text: str) -> list[str]:
     return [token.lower() for token in _TOKEN.findall(unicodedata.normalize("NFD", text))]
 
 
-def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool:
-    """Whether any of the answers is in the passage text (the title is not searched).
+@dataclass
+class PassageText:
+    """A passage's text, in the forms that answers are looked for in: each is made once, when it is first needed.
+
+    Attributes:
+        text: As it stands in the passage; the title is not searched.
+    """
+
+    text: str
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """See `tokens`."""
+        return tokens(self.text)
+
+    @cached_property
+    def folded(self) -> str:
+        """Without regard to case. An answer whose longest token is not in it need not be looked for in the tokens."""
+        return _folded(unicodedata.normalize("NFD", self.text))
+
+    @cached_property
+    def decomposed(self) -> str:
+        """As the patterns of the regex mode see it."""
+        return _decomposed(self.text)
+
+    @cached_property
+    def casefolded(self) -> str:
+        """As the patterns of the cjk mode see it."""
+        return _casefolded(self.text)
+
+
+def have_answer(passages: Iterable[PassageText], answers: Iterable[str], mode: Mode = "string") -> list[bool]:
+    """Which of the passages contain any of the answers.
 
     Args:
-        text: The passage.
+        passages: Where to look.
         answers: Any one suffices. An empty answer matches nothing.
         mode: `string`: a contiguous run of the same tokens. `regex`: the answers are regular expressions.
             `cjk`: for Korean, Japanese and Chinese: `서울` is found in `서울은`.
     """
     if mode == "string":
-        return _has_string(text, answers)
+        parts = [found for found in map(_answer_tokens, answers) if found[0]]
+        return [_has_string(passage, parts) for passage in passages]
     if mode == "regex":
-        normal = _decomposed(text)
-        return any(_matches(pattern, pattern.search, normal) for pattern in map(_regex, answers) if pattern)
-    normal = _casefolded(text)
-    return any(pattern.search(normal) for pattern in map(_cjk, answers) if pattern)
+        expressions = list(filter(None, map(_regex, answers)))
+        return [_has_regex(passage, expressions) for passage in passages]
+    patterns = list(filter(None, map(_cjk, answers)))
+    return [_has_cjk(passage, patterns) for passage in passages]
+
+
+def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool:
+    """Whether a passage contains any of the answers; see `have_answer`."""
+    return have_answer([PassageText(text)], answers, mode)[0]
 
 
 def find_answers(text: str, answers: Iterable[str], mode: Mode = "string") -> list[tuple[int, int]]:
@@ -137,14 +175,18 @@ def looks_like_pattern(answer: str) -> bool:
     return _PATTERN_MARK.search(answer) is not None
 
 
-def _has_string(text: str, answers: Iterable[str]) -> bool:
+def _has_string(passage: PassageText, parts: Iterable[tuple[tuple[str, ...], str]]) -> bool:
     # Cutting a passage into tokens costs 20 times as much as seeing that an answer's longest token is nowhere in it.
-    folded = _folded(unicodedata.normalize("NFD", text))
-    likely = [part for part, longest in map(_answer_tokens, answers) if part and longest in folded]
-    if not likely:
-        return False
-    words = tokens(text)
-    return any(_contains(words, part) for part in likely)
+    folded = passage.folded
+    return any(longest in folded and _contains(passage.tokens, part) for part, longest in parts)
+
+
+def _has_regex(passage: PassageText, patterns: "Iterable[regex.Pattern[str]]") -> bool:
+    return any(_matches(pattern, pattern.search, passage.decomposed) for pattern in patterns)
+
+
+def _has_cjk(passage: PassageText, patterns: "Iterable[regex.Pattern[str]]") -> bool:
+    return any(pattern.search(passage.casefolded) for pattern in patterns)
 
 
 @lru_cache(maxsize=4096)
@@ -154,7 +196,7 @@ def _answer_tokens(answer: str) -> tuple[tuple[str, ...], str]:
 
 
 def _folded(text: str) -> str:
-    """Lower case in which a sigma at the end of a word, which depends on what follows, is like any other."""
+    """Lower case, with a final sigma like any other: which of the two stands there depends on what follows."""
     return text.lower().replace("ς", "σ")
 
 

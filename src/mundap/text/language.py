@@ -23,7 +23,7 @@ _GROUPS: dict[str, Group] = {"ko": "ko", "ja": "ja-zh", "zh": "ja-zh"}
 
 
 def language(text: str) -> tuple[str, float]:
-    """The two-letter code of a text's language and how likely that is; an empty code if it cannot be told."""
+    """The two-letter code of a text's language and its probability; an empty code if the language is unclear."""
     text = text[:_LONGEST]
     if code := _by_script(text):
         return code, 1.0

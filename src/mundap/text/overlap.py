@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Iterable, Sequence
 
 from mundap.text.answers import tokens
 from mundap.text.scripts import has_hangul, has_unspaced
@@ -36,35 +37,49 @@ def containment(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ..
     return len(left & right) / smaller
 
 
-def question_words_in(question: str, text: str) -> float:
-    """The share of a question's words that a passage has, names and numbers counting double; 1 if there are none.
+def question_words_in(question: str, texts: Iterable[str]) -> list[float]:
+    """For each text the share of the question's words that it has, names and numbers counting double.
 
     Words are known by their first letters, as endings differ. Of Korean and of languages without spaces, pairs of
-    letters take their place.
+    letters take their place. A question without such words has all of them everywhere: 1.
     """
     if has_hangul(question) or has_unspaced(question):
-        return _pairs_in(question, text)
-    beginnings = " " + " ".join(_WORD.findall(text.lower()))
-    found = total = 0.0
+        pairs = _pairs(question)
+        return [_share_of_pairs(pairs, text) for text in texts]
+    words = _weighted_words(question)
+    return [_share_of_words(words, text) for text in texts]
+
+
+def _weighted_words(question: str) -> list[tuple[str, float]]:
+    """How each content word begins, and what it counts."""
+    found = []
     for number, word in enumerate(_WORD.findall(question)):
         if word.lower() in _COMMON:
             continue
         weight = 1.0
         if word[0].isdigit() or (number > 0 and word[0].isupper()):
             weight = _NAME
-        total += weight
-        if f" {word.lower()[:_STEM]}" in beginnings:
-            found += weight
-    if not total:
+        found.append((word.lower()[:_STEM], weight))
+    return found
+
+
+def _share_of_words(words: Sequence[tuple[str, float]], text: str) -> float:
+    if not words:
         return 1.0
-    return found / total
+    beginnings = " " + " ".join(_WORD.findall(text.lower()))
+    found = sum(weight for word, weight in words if f" {word}" in beginnings)
+    return found / sum(weight for _, weight in words)
 
 
-def _pairs_in(question: str, text: str) -> float:
-    """The share of the pairs of letters within the question's words that the text has; 1 if there are none."""
+def _pairs(question: str) -> set[str]:
+    """The pairs of letters within the question's words."""
     pairs: set[str] = set()
     for word in _WORD.findall(question.lower()):
         pairs.update(first + second for first, second in itertools.pairwise(word))
+    return pairs
+
+
+def _share_of_pairs(pairs: set[str], text: str) -> float:
     if not pairs:
         return 1.0
     text = text.lower()

@@ -16,5 +16,5 @@ def plain(question: str) -> str:
 
 
 def without_question_words(question: str) -> str:
-    """What a question is about: it without who, what, when and the like."""
+    """A question without its question words: who, what, when and the like."""
     return _ASKING.sub(" ", question)

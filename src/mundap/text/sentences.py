@@ -27,7 +27,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _trimmed(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """The span without white space at its ends; nothing, if there is nothing else in it."""
+    """The span without white space at its ends; nothing if it is all white space."""
     piece = text[start:end].strip()
     if not piece:
         return []

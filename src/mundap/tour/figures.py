@@ -30,7 +30,7 @@ TEMPERATURE = 0.05
 """What the recipe of the shipped retriever divides cosines by."""
 
 
-class Batch(NamedTuple):
+class _Batch(NamedTuple):
     """Questions and their passages, and how alike each question is to each passage: the diagonal is right."""
 
     questions: tuple[str, ...]
@@ -44,7 +44,7 @@ def tfidf() -> dict[str, float]:
     return {term: float(matrix.matrix[:, column].max()) for term, column in matrix.terms.items()}
 
 
-def batch(index: Index, pairs: Sequence[tuple[str, str]] = PAIRS) -> Batch:
+def batch(index: Index, pairs: Sequence[tuple[str, str]] = PAIRS) -> _Batch:
     """Pairs encoded as for training, S = Q P^T; pairs whose document is not in the index are left out."""
     encoder = index.encoder or Encoder.from_pretrained()
     questions: list[str] = []
@@ -55,7 +55,7 @@ def batch(index: Index, pairs: Sequence[tuple[str, str]] = PAIRS) -> Batch:
             questions.append(question)
             passages.append((passage.title, passage.text))
     similarity = encoder.encode_questions(questions) @ encoder.encode_passages(passages).T
-    return Batch(tuple(questions), tuple(title for title, _ in passages), similarity)
+    return _Batch(tuple(questions), tuple(title for title, _ in passages), similarity)
 
 
 def losses(similarity: np.ndarray, temperature: float = TEMPERATURE) -> np.ndarray:

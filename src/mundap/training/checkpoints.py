@@ -76,7 +76,7 @@ def save(folder: Path, step: int, state: RunState, facts: dict[str, Any]) -> Non
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a process that died was about to write or to remove."""
+    """Remove what a killed process left half written or half removed."""
     for left in folder.glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
 

@@ -94,7 +94,7 @@ class JointLearner(ReaderLearner):
 def _passage_length(folder: Path) -> int:
     """The number of tokens of a passage that a retriever encodes.
 
-    That is not the length of the reader's windows: the passages' vectors must be those of an index made with it.
+    It is not the length of the reader's windows: the vectors must be those of an index made with this retriever.
     """
     loaded = checkpoints.open_checkpoint(folder, "passage")
     return min(loaded.settings.max_length, positions(loaded.network.config))

@@ -35,7 +35,7 @@ class Log:
                 self._board.add_scalar(name, value, step)
 
     def forget(self, after: int = -1) -> None:
-        """Drop the rows after a step; by default all."""
+        """Drop the rows after a step; all rows by default."""
         if self._path.exists():
             lines = [line for line in self._path.read_bytes().splitlines(keepends=True) if _step_of(line) <= after]
             write_atomic(self._path, b"".join(lines))

@@ -220,7 +220,7 @@ def dev_questions(examples: ExampleFile, limit: int, passages: int) -> list[DevQ
     """The first questions of a file, each with its first positive and its first negatives.
 
     Where it has none, as in SQuAD's shape, they are the passages of the questions next to it: without any, the positive
-    would always be first. The same ones each time, for figures of different runs are compared.
+    would always be first. They are the same each time, so that runs can be compared.
     """
     rows = [examples[number] for number in range(min(limit, len(examples)))]
     found, wanted = [], max(1, passages - 1)

@@ -12,7 +12,7 @@ from mundap.training.processes import Processes
 from mundap.training.recipe import RetrieverRecipe
 from mundap.training.step import RetrieverStep
 from mundap.training.tokens import Tokens
-from mundap.training.validate import dev_set, score, validate
+from mundap.training.validate import dev_set, validate
 
 
 def train(
@@ -65,7 +65,7 @@ class RetrieverLearner:
 
     def score(self, figures: DevFigures) -> float:
         """The figure that selects the checkpoint; more is better."""
-        return score(figures, self._recipe)
+        return _score(figures, self._recipe)
 
     def initial_model(self) -> Any:
         """The model before training."""
@@ -74,3 +74,11 @@ class RetrieverLearner:
     def save(self, folder: Path) -> None:
         """Write the encoder, or the pair of them."""
         towers.save(self.model, folder)
+
+
+def _score(figures: DevFigures, recipe: RetrieverRecipe) -> float:
+    """The figure that selects the checkpoint, as a number of which more is better."""
+    value = figures["all"][recipe.metric]
+    if recipe.metric.startswith("top"):
+        return value
+    return -value

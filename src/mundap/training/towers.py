@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from mundap.encoder import checkpoints, layouts
 from mundap.encoder.inputs import EncoderInputs
 from mundap.encoder.network import DualEncoder, Tower
-from mundap.encoder.similarity import Similarity
 from mundap.errors import ExtraMissing, ModelError
+from mundap.models.folder import Similarity
 from mundap.models.weights import positions
 from mundap.training.learner import Tell
 from mundap.training.recipe import RetrieverRecipe, TrainingRecipe

@@ -17,7 +17,6 @@ from mundap.text.answers import has_answer
 from mundap.training.examples import ExampleFile
 from mundap.training.learner import DevFigures, with_means
 from mundap.training.processes import Processes
-from mundap.training.recipe import RetrieverRecipe
 from mundap.training.tokens import Tokens
 
 CUTS = (1, 5, 20)
@@ -55,7 +54,7 @@ def dev_set(examples: ExampleFile, limit: int) -> _DevSet:
         for context in (*one.hard[:_HARD], *one.negatives[:_HARD]):
             number(context)
     passages = list(numbers)
-    # Another passage with the answer is no mistake. Only the question's own negatives are checked for it.
+    # Ranking another passage with the answer first is not an error. Only the question's own negatives are checked.
     right = []
     for one, own in zip(chosen, positives, strict=True):
         near = {number(context) for context in (*one.hard[:_HARD], *one.negatives[:_HARD])} - set(own)
@@ -105,11 +104,3 @@ def encode(tower: Tower, texts: list[list[int]], pad: int, processes: Processes)
     share = -(-len(texts) // processes.world)
     own = texts[processes.rank * share : (processes.rank + 1) * share]
     return processes.gather(network.encode(tower, own, pad))
-
-
-def score(figures: DevFigures, recipe: RetrieverRecipe) -> float:
-    """The figure that selects the checkpoint, as a number of which more is better."""
-    value = figures["all"][recipe.metric]
-    if recipe.metric.startswith("top"):
-        return value
-    return -value

@@ -18,6 +18,7 @@ from mundap.documents.wikipedia.export import export
 from mundap.documents.wikipedia.passages import Cut, rows
 from mundap.errors import MundapError, UsageError
 from tests.documents.wikipedia.making import head, multistream, page, pages, plain
+from tests.systems import linux_only
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +120,7 @@ export.export([Path(sys.argv[1])], Path(sys.argv[2]), watch=lambda *now: time.sl
 """
 
 
+@linux_only
 @pytest.mark.parametrize("kind", ["plain", "bz2", "gz"])
 def test_a_killed_run_goes_on_and_leaves_no_process_behind(tmp_path, monkeypatch, kind):
     data = plain(pages(80))

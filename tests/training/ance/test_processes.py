@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mundap.training import recipe_files
+from tests.systems import not_windows
 from tests.training.ance.parts import log_of, recipe
 
 torch = pytest.importorskip("torch")
@@ -48,6 +49,7 @@ run()
 """
 
 
+@not_windows
 def test_both_may_be_killed_at_any_moment(files, pool, tmp_path):
     """Processes of their own: an inferencer dies between its files and the rename, later the trainer between steps."""
     chosen = recipe(files, pool, tmp_path / "out", max_steps=60, refresh_batches=10, checkpoint_minutes=1e-4)
@@ -127,6 +129,7 @@ def run_watched(folder, kill_at=None):
     return process.returncode
 
 
+@not_windows
 def test_the_synchronous_mode_repeats_itself_also_after_kill(files, pool, tmp_path):
     curves = []
     for name, kill in (("whole", None), ("killed", 13)):

@@ -46,7 +46,7 @@ def _encode(recipe: AnceRecipe, device: str, step: int, name: str) -> None:
 
 @lru_cache(1)
 def _inferencer(recipe: AnceRecipe, device: str) -> Inferencer:
-    """Built once a process, and not for every shard."""
+    """Built once per process, not once per shard."""
     return Inferencer(recipe, [], _exchange(recipe), torch.device(device or "cpu"))
 
 

@@ -35,7 +35,7 @@ _QUESTIONS, _POSITIVES = "questions", "positives"
 
 
 @dataclass(frozen=True, slots=True)
-class InferencerProgress:
+class _InferencerProgress:
     """Where an inferencer is."""
 
     step: int
@@ -44,7 +44,7 @@ class InferencerProgress:
     total: int
 
 
-Listener = Callable[[InferencerProgress], None]
+Listener = Callable[[_InferencerProgress], None]
 
 Elsewhere = Callable[[int, Sequence[str]], Generator[int]]
 """Has shards of a round encoded on other machines; yields, now and then, how many are done."""
@@ -150,12 +150,12 @@ class Inferencer:
             return
         with closing(self._elsewhere(step, missing)) as progress:
             for done in progress:
-                self._tell(InferencerProgress(step, "encoding over Ray", done, len(missing)))
+                self._tell(_InferencerProgress(step, "encoding over Ray", done, len(missing)))
                 if not self._is_needed(step, stop):
                     return
 
     def _encode_unclaimed(self, step: int, folder: Path, corpus: ShardedCorpus, stop: threading.Event | None) -> bool:
-        """Encode every shard that is neither done nor claimed; whether all are done now."""
+        """Encode every shard that is neither done nor claimed; returns whether all are done."""
         jobs: list[tuple[str, Shard | None]] = [(corpus.name(shard), shard) for shard in corpus.shards]
         jobs.append((_QUESTIONS, None))
         if self._recipe.sampling == "margin":
@@ -184,7 +184,7 @@ class Inferencer:
             if not mine or step in self._exchange.published():  # then the vectors have been taken away
                 return False
             if not path.exists():
-                self._tell(InferencerProgress(step, f"encoding {name}", *place))
+                self._tell(_InferencerProgress(step, f"encoding {name}", *place))
                 self._load(step)
                 if shard is None:
                     vectors = self._asked(name)
@@ -234,7 +234,7 @@ class Inferencer:
         started = time.monotonic()
         shards = [ShardVectors(folder / f"{corpus.name(shard)}.npy", corpus.rows(shard)[1]) for shard in corpus.shards]
         questions = np.load(folder / f"{_QUESTIONS}.npy")
-        self._tell(InferencerProgress(step, "searching", 0, len(questions)))
+        self._tell(_InferencerProgress(step, "searching", 0, len(questions)))
         recipe = self._recipe
         numbers, scores = nearest(questions, shards, recipe.top_k, recipe.search, self._device, self._model.similarity)
         negatives = NegativeFilter(corpus)
@@ -248,7 +248,7 @@ class Inferencer:
                     array[place, len(kept) :] = empty
                 place += 1
                 if place % 1000 == 0:
-                    self._tell(InferencerProgress(step, "filtering", place, len(questions)))
+                    self._tell(_InferencerProgress(step, "filtering", place, len(questions)))
         arrays = {"numbers": numbers, "scores": scores}
         if self._recipe.sampling == "margin":
             cut = [len(self._tokens.chunks(example.positives[0].text)) for example in self._examples()]
@@ -262,4 +262,4 @@ class Inferencer:
         }
         self._exchange.publish(step, arrays, facts)
         corpus.sweep_tokens(self._tokens, self._exchange.tokens)
-        self._tell(InferencerProgress(step, "published", len(questions), len(questions)))
+        self._tell(_InferencerProgress(step, "published", len(questions), len(questions)))

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from mundap.index.sizes import TRAINED_ON, Effort, codes_for, effort_for, lists_for
+
 EXACT_UP_TO = 300_000
 """Up to here every question is compared with every passage: training questions come in thousands, which a matrix
 product serves together."""
@@ -16,8 +18,6 @@ product serves together."""
 _BLOCK = 8192
 _QUESTIONS = 2048
 _CHUNKS = 4  # of a document, at most, among the nearest
-_REFINE = 4  # candidates of the codes for each one wanted
-_TRAINING = 64  # vectors a list of the approximate index learns from
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,16 @@ def _blocks(owners: np.ndarray) -> list[tuple[int, int]]:
 def _approximate(
     questions: np.ndarray, shards: Sequence[ShardVectors], depth: int, rows: int, l2: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By one-bit codes in memory, the scores then taken from the vectors on disk."""
+    """By codes in memory; the scores are then those of the vectors on disk."""
     import faiss
 
     maps = [shard.open() for shard in shards]
-    # A bit cannot hold the squared length that makes an inner product of L2: the codes are of what is before it.
+    # A code cannot hold the squared length that makes an inner product of L2: the codes are of what is before it.
     size, metric, asked = questions.shape[1], faiss.METRIC_INNER_PRODUCT, questions
     if l2:
         size, metric, asked = size - 1, faiss.METRIC_L2, questions[:, :-1] / 2
-    index = _coded(maps, rows, size, metric)
-    fetch = depth * _REFINE
+    index, effort = _coded(maps, rows, size, metric)
+    fetch = effort.fetch(depth)
     if _shares(shards):
         fetch *= _CHUNKS
     fetch = min(rows, fetch)
@@ -134,19 +134,20 @@ def _approximate(
     return owners, scores
 
 
-def _coded(maps: Sequence[np.ndarray], rows: int, size: int, metric: int) -> Any:
-    """An index of one-bit codes of the first `size` dimensions."""
+def _coded(maps: Sequence[np.ndarray], rows: int, size: int, metric: int) -> tuple[Any, Effort]:
+    """The codes of the first `size` dimensions, by the table for all indexes, and how much of them to search."""
     import faiss
 
-    lists = max(1, int(min(4 * math.sqrt(rows), rows / 39)))
-    index: Any = faiss.index_factory(size, f"IVF{lists},RaBitQfs", metric)
-    share = min(1.0, _TRAINING * lists / rows)
+    lists = max(1, min(lists_for(rows), rows // TRAINED_ON))
+    index: Any = faiss.index_factory(size, f"IVF{lists},{codes_for(size)}", metric)
+    share = min(1.0, TRAINED_ON * lists / rows)
     index.train(np.concatenate([one[:: max(1, int(1 / share)), :size] for one in maps]))
     for one in maps:
         for start in range(0, len(one), _BLOCK):
             index.add(np.ascontiguousarray(one[start : start + _BLOCK, :size]))
-    index.nprobe = max(32, lists // 4)
-    return index
+    effort = effort_for(rows, lists, isinstance(index, faiss.IndexIVFRaBitQFastScan))
+    index.nprobe = effort.probes
+    return index, effort
 
 
 def _rescored(
