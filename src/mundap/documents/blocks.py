@@ -170,6 +170,14 @@ def make_document(
     return Document(name or file.id, built.text(), title, file.source, metadata, blocks=tuple(built.blocks))
 
 
+def first_heading(built: Builder) -> str:
+    """The words of the first heading, which is a document's title if it has no other; empty if there is none."""
+    for block in built.blocks:
+        if block.kind == "heading":
+            return built.text()[block.start : block.end]
+    return ""
+
+
 def name_as_title(name: str) -> str:
     """The name of a file as a title: without folders, suffix, underscores and hyphens."""
     last = _PACKED.sub("", name.rpartition("/")[2])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from mundap.documents.blocks import Builder, Table, make_document
+from mundap.documents.blocks import Builder, Table, first_heading, make_document
 from mundap.documents.files import SourceFile, decode
 from mundap.records import Document
 from mundap.text.sections import SEPARATOR
@@ -50,14 +50,7 @@ def read_html(file: SourceFile) -> Iterator[Document]:
         add_html(built, tree)
         if not built.blocks:  # everything looks like a frame: better too much than nothing
             add_html(built, parse_html(text), frames=True)
-    yield make_document(file, built, "html", title or _first_heading(built), facts)
-
-
-def _first_heading(built: Builder) -> str:
-    for block in built.blocks:
-        if block.kind == "heading":
-            return built.text()[block.start : block.end]
-    return ""
+    yield make_document(file, built, "html", title or first_heading(built), facts)
 
 
 def parse_html(text: str) -> Any:

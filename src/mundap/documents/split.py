@@ -130,13 +130,14 @@ class Splitter:
         size = 0
         fresh = False  # whether the group has more than what it repeats from the one before
         for unit in self._cut(text, blocks):
-            full = size + unit.size > self.words
-            section_ends = group and unit.section != group[-1].section and size >= _ENOUGH * self.words
-            if fresh and (full or section_ends) and not all(one.heading for one in group):
+            section_ends = fresh and unit.section != group[-1].section and size >= _ENOUGH * self.words
+            full = fresh and size + unit.size > self.words
+            if (full or section_ends) and _has_words(group):
                 done, headings = _without_last_headings(group)
                 yield done
-                carried = self._carried(done, unit.size + _size(headings)) if not section_ends else []
-                group = carried + headings
+                group = headings
+                if not section_ends:
+                    group = self._carried(done, unit.size + _size(headings)) + headings
                 size = _size(group)
             group.append(unit)
             size += unit.size
@@ -186,6 +187,11 @@ class Splitter:
 
 def _size(units: Sequence[_Unit]) -> int:
     return sum(unit.size for unit in units)
+
+
+def _has_words(group: list[_Unit]) -> bool:
+    """Whether a group has more than headings."""
+    return not all(unit.heading for unit in group)
 
 
 def _without_last_headings(group: list[_Unit]) -> tuple[list[_Unit], list[_Unit]]:
