@@ -429,6 +429,8 @@ class _Paragraphs:
         elif self.kind == "code":
             self.text += "\n" + line
         elif self.text.endswith(_ADDRESS_BREAKS) and _address_goes_on(self.text, line):
+            if self.text.endswith("\x02"):
+                self.text = f"{self.text[:-1]}-"  # a hyphen of its own
             self.text += line
         elif self.text.endswith(_HYPHENS) and len(self.text) > 1 and self.text[-2].isalpha() and line[:1].isalpha():
             self.text = f"{self.text[:-1]}\x02{line}"
@@ -438,6 +440,8 @@ class _Paragraphs:
     def _hyphenated(self, match: re.Match[str]) -> str:
         """A word over the end of a line: with its hyphen if it is written so elsewhere, or a name follows."""
         left, right = match.groups()
+        if "://" in match.string[match.string.rfind(" ", 0, match.start()) + 1 : match.start()]:  # of an address
+            return f"{left}-{right}"
         together, apart = (left + right).lower(), f"{left}-{right}".lower()
         if apart in self.vocabulary or (not right[0].islower() and together not in self.vocabulary):
             return f"{left}-{right}"

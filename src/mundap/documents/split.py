@@ -19,6 +19,7 @@ _LONGEST_WORD = 100
 """A longer run without a space (a base64 blob, a line of Chinese) counts as several words."""
 
 _WORD = re.compile(r"\S+")
+_PARAGRAPH = re.compile(r"\S[^\n]*+(?:\n[^\S\n]*+\S[^\n]*+)*+")
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
 _OVERLONG = re.compile(rf"(?<!\S)\S{{{_LONGEST_WORD + 1}}}")
 _RUN_OF_UNSPACED = re.compile(rf"[{UNSPACED}]{{8}}")
@@ -155,7 +156,7 @@ class Splitter:
                 if size <= most:
                     yield _Unit(start, end, size, kind == "heading", section)
                     continue
-            pieces = _lines(text, start, end) if kind == "code" else _sentences(text, start, end)
+            pieces = _paragraphs(text, start, end) if kind == "code" else _sentences(text, start, end)
             for left, right in pieces:
                 size = _count(text[left:right])
                 if size <= most:
@@ -215,6 +216,12 @@ def _count(piece: str) -> int:
 def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
     for left, right in sentence_spans(text[start:end]):
         yield start + left, start + right
+
+
+def _paragraphs(text: str, start: int, end: int) -> Iterator[Span]:
+    """What stands between empty lines: functions, and paragraphs of text that is set as code."""
+    for match in _PARAGRAPH.finditer(text, start, end):
+        yield match.start(), match.start() + len(match.group().rstrip())
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:
