@@ -4,6 +4,7 @@
     apt-get download installation-guide-amd64
     for file in *.deb; do dpkg -x "$file" docs; done
     python benchmarks/extraction.py docs [--peer LIBRARY=PYTHON ...]
+    python benchmarks/extraction.py docs --processes 2
 
 Each PYTHON is that of an environment with the library (extraction_peer.py has the names); ours is always there. Times
 are CPU seconds, so that other work on the machine counts little. The manuals' plain text editions say what is right:
@@ -21,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +54,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--peer", action="append", default=[], metavar="LIBRARY=PYTHON")
     parser.add_argument("--seconds", type=float, default=60, help="CPU seconds that a library gets for each kind")
+    parser.add_argument("--processes", type=int, metavar="N", help="only our reader of web pages, in N processes")
     options = parser.parse_args()
     pythons = {"mundap": sys.executable, **dict(one.split("=", 1) for one in options.peer)}
     with tempfile.TemporaryDirectory() as folder:
         manuals = _manuals(options.folder / "usr" / "share", Path(folder))
+        if options.processes:
+            report("extraction", {"html_in_processes": _in_processes(_jobs("html", manuals), options.processes)})
+            return
         glue = Glue([one["text"] for one in manuals], least=3)
         results: dict[str, Any] = {}
         for kind, libraries in KINDS.items():
@@ -110,6 +116,36 @@ def _run(name: str, python: str, kind: str, jobs: list[str], seconds: float) -> 
         sys.exit(f"{name}: {done.stderr[-500:]}")
     first, *rows = [json.loads(line) for line in done.stdout.splitlines()]
     return first, rows
+
+
+def _in_processes(jobs: list[str], processes: int) -> dict[str, Any]:
+    """Web pages, eight times over, through the processes in which `mundap index` reads files.
+
+    Two cores that are idle take as long as the busier of the two: this process, or a half of the readers' work.
+    """
+    from mundap.documents import SourceFile
+    from mundap.documents.readers import Readers
+
+    files = [SourceFile(Path(path), path, f"{path}#{again}") for again in range(8) for path in jobs]
+    megabytes = sum(file.path.stat().st_size for file in files) / 1e6
+    began, before = time.perf_counter(), os.times()
+    with Readers(processes=processes) as readers:
+        for file in readers.ahead(files, lambda _: True):
+            for _ in readers.read(file):  # type: ignore[arg-type]
+                pass
+        seconds = time.perf_counter() - began
+    after = os.times()  # those of the readers count once they have ended
+    here = after.user + after.system - before.user - before.system
+    readers_time = after.children_user + after.children_system - before.children_user - before.children_system
+    return {
+        "processes": processes,
+        "megabytes": round(megabytes, 1),
+        "seconds": round(seconds, 2),
+        "cpu_seconds_here": round(here, 2),
+        "cpu_seconds_of_readers": round(readers_time, 2),
+        "megabytes_a_second": round(megabytes / seconds, 1),
+        "megabytes_a_second_on_idle_cores": round(megabytes / max(here, readers_time / processes), 1),
+    }
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:

@@ -108,9 +108,17 @@ class Passage:
             return f"line {block.line}"
         return ""
 
+    def rows(self) -> list[tuple[int, int]]:
+        """Where the rows of tables stand in the passage's text."""
+        found = []
+        for block in self.blocks:
+            if block.kind == "row":
+                found.append((max(block.start, self.start) - self.start, min(block.end, self.end) - self.start))
+        return found
+
     def as_dict(self) -> dict[str, Any]:
-        """The passage as JSON."""
-        return {
+        """The passage as JSON; `rows` are there where it has some."""
+        found = {
             "id": self.id,
             "document": self.document,
             "title": self.title,
@@ -121,6 +129,9 @@ class Passage:
             "place": self.place(),
             "metadata": dict(self.metadata),
         }
+        if rows := self.rows():
+            found["rows"] = rows
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from mundap.documents import SourceFile, read
+from mundap.documents.blocks import name_as_title
 from mundap.records import Block, Document, Skipped
 
 
@@ -56,6 +57,21 @@ def test_plain_text(tmp_path):
     assert one(path) == Document(
         "my_notes.txt", "Hello there.\n", "my notes", "my_notes.txt", {"type": "text"}, blocks=blocks
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("St. Louis.txt", "St. Louis"),
+        ("a/Dr. No", "Dr. No"),
+        ("Release 1.2", "Release 1.2"),
+        ("debian-faq.txt.gz", "debian faq"),
+        ("한국_역사.txt", "한국 역사"),
+        ("x/.profile", ".profile"),
+    ],
+)
+def test_the_name_of_a_file_as_its_title(name, title):
+    assert name_as_title(name) == title
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "euc-kr", "cp949"])

@@ -99,3 +99,8 @@ def test_a_cell_with_a_page_of_text_is_no_row():
     words = "A sentence of five words. " * 50
     document = page(f"<table><tr><th>Name</th><th>Text</th></tr><tr><td>quay</td><td>{words}</td></tr></table>")
     assert [one.kind for one in document.blocks] == ["text"]
+
+
+def test_the_type_of_a_parameter_is_not_glued_to_its_name():
+    term = "<dt><strong>inplace</strong><span class='classifier'>bool, default False</span></dt>"
+    assert texts(page(f"<dl>{term}<dd>Modify it.</dd></dl>")) == ["inplace : bool, default False: Modify it."]

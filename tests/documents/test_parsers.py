@@ -274,3 +274,20 @@ def test_a_megabyte_of_spaces_costs_little(tmp_path, name):
     path = tmp_path / name
     path.write_text("word\n" + " " * 1_000_000 + "\n" + " \t" * 200_000 + "end\n")
     assert len(list(read(SourceFile(path, name, name)))) == 1
+
+
+def test_an_asciidoc_table_with_a_cell_on_each_line(tmp_path):
+    path = tmp_path / "a.adoc"
+    path.write_text(
+        '= Peaks\n\n[cols="1,2", options="header"]\n|===\n|Name\n|Height\n\n|Ring\n|12 metres\nor more\n|King\n|13\n|===\n\n'
+        "|===\n|Name |Place\n\n|Ring |North\n|King\n|South\n|===\n\nAfter.\n"
+    )
+    (found,) = documents(path)
+    assert blocks(found) == [
+        ("heading", "Peaks"),
+        ("row", "Name: Ring; Height: 12 metres or more"),
+        ("row", "Name: King; Height: 13"),
+        ("row", "Name: Ring; Place: North"),
+        ("row", "Name: King; Place: South"),
+        ("text", "After."),
+    ]

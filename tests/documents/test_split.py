@@ -116,6 +116,12 @@ def test_a_code_block_that_is_too_long_is_cut_at_line_ends():
     assert all(piece.startswith("line") and piece.endswith("it") for piece in cut(code, words=10))
 
 
+def test_a_code_block_that_is_too_long_is_cut_at_empty_lines_first():
+    parts = [f"def f{n}():\n    one two\n    return {n}" for n in range(6)]
+    pieces = cut([("code", "\n \n".join(parts) + "  ", "")], words=10)
+    assert pieces == ["\n \n".join(parts[n : n + 1]) for n in range(6)]
+
+
 def test_a_passage_ends_with_its_section_if_it_is_long_enough():
     long = [("text", "one two three four five.", "A"), ("text", "six seven.", "B")]
     assert cut(long, words=10) == ["one two three four five.", "six seven."]

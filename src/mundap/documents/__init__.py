@@ -14,6 +14,7 @@ from mundap.documents import (
     pdf,
     plain,
     rows,
+    rst,
     rtf,
     source_code,
 )
@@ -45,7 +46,7 @@ FORMATS: dict[str, Reader] = {
     "email": mail.read_eml,
     "mbox": mail.read_mbox,
     "notebook": notebook.read_notebook,
-    "rst": markup.read_rst,
+    "rst": rst.read_rst,
     "asciidoc": markup.read_asciidoc,
     "man": markup.read_man,
     "latex": latex.read_latex,
@@ -188,24 +189,18 @@ def _zipped(file: SourceFile) -> str | None:
 
 def _by_content(file: SourceFile, head: bytes) -> str:
     """The format of a file whose name does not tell."""
-    if looks_like_dump(head):
-        return "wikipedia"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if start.startswith((b"<!doctype html", b"<html")):
-        return "html"
-    if start.startswith(b"<doc>") and b"<docno>" in start:
-        return "trec"
-    if start.startswith(b'{"') and not file.suffix:
-        return "jsonl"
-    if start.startswith(b"id\ttext"):
-        return "tsv"
-    if head.startswith(b"From ") and b"\nDate:" in head:
-        return "mbox"
-    if _looks_like_man(head):
-        return "man"
-    if head.startswith(b"#!") and b"python" in head[:80]:
-        return "code"
-    return "text"
+    signs = {
+        "wikipedia": looks_like_dump(head),
+        "html": start.startswith((b"<!doctype html", b"<html")),
+        "trec": start.startswith(b"<doc>") and b"<docno>" in start,
+        "jsonl": start.startswith(b'{"') and not file.suffix,
+        "tsv": start.startswith(b"id\ttext"),
+        "mbox": head.startswith(b"From ") and b"\nDate:" in head,
+        "man": _looks_like_man(head),
+        "code": head.startswith(b"#!") and b"python" in head[:80],
+    }
+    return next((form for form, is_there in signs.items() if is_there), "text")
 
 
 def _looks_like_man(head: bytes) -> bool:

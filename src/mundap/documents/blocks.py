@@ -15,6 +15,8 @@ MOST_COLUMNS = 200
 """A wider row of a table is cut: nobody reads it, and a repeat count of millions costs a file nothing."""
 
 _NUMBER = re.compile(r"[\d.,:%/ +-]+")
+_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?<=.)\.[a-z][a-z0-9]*$", re.IGNORECASE)  # not the rest of `St. Louis` or of `Release 1.2`
 _TOGETHER = ("item", "row")  # kinds that follow each other line by line, without an empty line between them
 
 
@@ -168,10 +170,18 @@ def make_document(
     return Document(name or file.id, built.text(), title, file.source, metadata, blocks=tuple(built.blocks))
 
 
+def first_heading(built: Builder) -> str:
+    """The words of the first heading, which is a document's title if it has no other; empty if there is none."""
+    for block in built.blocks:
+        if block.kind == "heading":
+            return built.text()[block.start : block.end]
+    return ""
+
+
 def name_as_title(name: str) -> str:
     """The name of a file as a title: without folders, suffix, underscores and hyphens."""
-    last = name.rpartition("/")[2]
-    return last.split(".")[0].replace("_", " ").replace("-", " ").strip() or name
+    last = _PACKED.sub("", name.rpartition("/")[2])
+    return _SUFFIX.sub("", last).replace("_", " ").replace("-", " ").strip() or name
 
 
 def _plain(value: Any) -> str:

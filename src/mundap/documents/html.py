@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from mundap.documents.blocks import Builder, Table, make_document
+from mundap.documents.blocks import Builder, Table, first_heading, make_document
 from mundap.documents.files import SourceFile, decode
 from mundap.records import Document
 from mundap.text.sections import SEPARATOR
@@ -50,14 +50,7 @@ def read_html(file: SourceFile) -> Iterator[Document]:
         add_html(built, tree)
         if not built.blocks:  # everything looks like a frame: better too much than nothing
             add_html(built, parse_html(text), frames=True)
-    yield make_document(file, built, "html", title or _first_heading(built), facts)
-
-
-def _first_heading(built: Builder) -> str:
-    for block in built.blocks:
-        if block.kind == "heading":
-            return built.text()[block.start : block.end]
-    return ""
+    yield make_document(file, built, "html", title or first_heading(built), facts)
 
 
 def parse_html(text: str) -> Any:
@@ -153,6 +146,8 @@ def _strip(root: Any, frames: bool) -> None:
                 element.tag = _DROPPED
     never = _NEVER_SHOWN if frames else (*_NEVER_SHOWN, *_CONTROLS, _DROPPED)
     etree.strip_elements(root, *never, with_tail=False)
+    for element in root.xpath(".//span[@class='classifier']"):  # of a parameter: Sphinx shows a colon before it
+        element.text = f" : {element.text or ''}"
     for element in root.iter("br"):
         element.tail = f"\n{element.tail or ''}"
     etree.strip_tags(root, "br", *_INLINE)
@@ -160,7 +155,10 @@ def _strip(root: Any, frames: bool) -> None:
 
 def _is_unseen(element: Any) -> bool:
     """Whether an element calls itself a frame, or is not shown."""
-    return any(_hides(key, value) for key, value in element.items())
+    for key, value in element.items():  # noqa: SIM110 (a generator takes twice as long)
+        if _hides(key, value):
+            return True
+    return False
 
 
 @lru_cache(maxsize=10_000)

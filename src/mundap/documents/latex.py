@@ -8,6 +8,7 @@ from mundap.documents.blocks import Builder, make_document
 from mundap.documents.files import Lines, SourceFile, decode
 from mundap.records import Document
 
+_OPENING = "\\begin{document}"
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 _LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 _MARK = re.compile(
@@ -35,63 +36,83 @@ _COMMAND = re.compile(r"\\([A-Za-z]+)\*?[ ]?(?:\[[^\]\n]{0,200}\])?")
 
 def read_latex(file: SourceFile) -> Iterator[Document]:
     """The text of a LaTeX file."""
-    text = _COMMENT.sub("", decode(file.read()).replace("\r\n", "\n"))
-    built = Builder()
-    facts = {"title": "", "author": ""}
-    lines = Lines(text)
-    kind, start, term = "text", 0, ""
-    opening = text.find("\\begin{document}")
-    body = opening + len("\\begin{document}") if opening >= 0 else 0
-    for match in _MARK.finditer(text):
-        if match.start() < start:
-            continue
-        if match.start() >= body:
-            _add(built, kind, term, lines, max(start, body), match.start())
-        start, term = match.end(), ""
+    reader = _Reader(_COMMENT.sub("", decode(file.read()).replace("\r\n", "\n")))
+    reader.run()
+    facts = {"author": plain(reader.facts["author"])}
+    yield make_document(file, reader.built, "latex", plain(reader.facts["title"]), facts)
+
+
+class _Reader:
+    """Goes through the text once, from mark to mark."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = Lines(text)
+        self.built = Builder()
+        self.facts = {"title": "", "author": ""}
+        self.kind = "text"  # of what comes next
+        self.term = ""  # that it is about
+        self.start = 0  # up to here all is read
+        opening = text.find(_OPENING)
+        self.body = opening + len(_OPENING) if opening >= 0 else 0
+
+    def run(self) -> None:
+        """Read all of it."""
+        for match in _MARK.finditer(self.text):
+            if match.start() >= self.start:
+                self._add(match.start())
+                self._mark(match)
+        self._add(len(self.text))
+
+    def _add(self, end: int) -> None:
+        """Add what stands before a mark."""
+        start = max(self.start, self.body)
+        written = self.text[start:end]
+        if words := plain(written):
+            lead = len(written) - len(written.lstrip())
+            text = f"{self.term}: {words}" if self.term else words
+            self.built.add(self.kind, text, self.lines.at(start + lead))
+
+    def _mark(self, match: re.Match[str]) -> None:
+        self.start, self.term = match.end(), ""
         if match["title"]:
-            facts[match["title"]], start = _argument(text, match.end())
+            self.facts[match["title"]], self.start = _argument(self.text, match.end())
         elif match["level"]:
-            words, start = _argument(text, match.end())
-            built.heading(plain(words), _LEVELS[match["level"]], lines.at(match.start()))
-            kind = "text"
+            words, self.start = _argument(self.text, match.end())
+            self.built.heading(plain(words), _LEVELS[match["level"]], self.lines.at(match.start()))
+            self.kind = "text"
         elif match["item"]:
-            kind, term = "item", plain(match["term"] or "")
-        elif match["code"] or match["hidden"] or match["table"]:
-            name = match["code"] or match["hidden"] or match["table"]
-            end = text.find(f"\\end{{{name}", start)
-            inside, after = text[start : end if end >= 0 else len(text)], end if end >= 0 else len(text)
-            _add_inside(built, match, inside, lines.at(start))
-            start, kind = after, "text"
+            self.kind, self.term = "item", plain(match["term"] or "")
+        elif name := match["code"] or match["hidden"] or match["table"]:
+            self._environment(match, name)
         elif not match["blank"]:
-            kind = "text"
-    _add(built, kind, term, lines, max(start, body), len(text))
-    yield make_document(file, built, "latex", plain(facts["title"]), {"author": plain(facts["author"])})
+            self.kind = "text"
+
+    def _environment(self, match: re.Match[str], name: str) -> None:
+        """What is read as a whole: code, a table, or what is left out."""
+        end = self.text.find(f"\\end{{{name}", self.start)
+        if end < 0:
+            end = len(self.text)
+        inside, line = self.text[self.start : end], self.lines.at(self.start)
+        if match["code"]:
+            self.built.add("code", inside, line)
+        elif match["table"]:
+            _add_table(self.built, inside, line)
+        self.start, self.kind = end, "text"
 
 
-def _add(built: Builder, kind: str, term: str, lines: Lines, start: int, end: int) -> None:
-    written = lines.text[start:end]
-    words = plain(written)
-    if words:
-        lead = len(written) - len(written.lstrip())
-        built.add(kind, f"{term}: {words}" if term else words, lines.at(start + lead))
-
-
-def _add_inside(built: Builder, match: re.Match[str], inside: str, line: int) -> None:
-    """Code as it stands, and a table row by row."""
-    if match["code"]:
-        built.add("code", inside, line)
-    elif match["table"]:
-        header: list[str] = []
-        # The columns are described before the first row.
-        rows = re.sub(r"^\s*(?:\{[^{}]*\}\s*){0,2}\{(?:[^{}]|\{[^{}]*\})*\}", "", inside).split("\\\\")
-        for number, row in enumerate(rows):
-            cells = [
-                plain(cell) for cell in re.split(r"(?<!\\)&", re.sub(r"\\[hc]line\b|\\(?:top|mid|bottom)rule", "", row))
-            ]
-            if number == 0 and len(cells) > 1 and all(cells):
-                header = cells
-            else:
-                built.row(header, cells, line)
+def _add_table(built: Builder, inside: str, line: int) -> None:
+    """A table row by row; the first row has the header words if all its cells are filled."""
+    header: list[str] = []
+    # The columns are described before the first row.
+    rows = re.sub(r"^\s*(?:\{[^{}]*\}\s*){0,2}\{(?:[^{}]|\{[^{}]*\})*\}", "", inside).split("\\\\")
+    for number, row in enumerate(rows):
+        row = re.sub(r"\\[hc]line\b|\\(?:top|mid|bottom)rule", "", row)
+        cells = [plain(cell) for cell in re.split(r"(?<!\\)&", row)]
+        if number == 0 and len(cells) > 1 and all(cells):
+            header = cells
+        else:
+            built.row(header, cells, line)
 
 
 def _argument(text: str, start: int) -> tuple[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from email.errors import MessageError
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any
 
 from mundap.documents.blocks import Builder, make_document
@@ -101,27 +102,29 @@ def _date(message: EmailMessage) -> str:
 
 def _add_body(built: Builder, message: EmailMessage) -> None:
     """The text of a message; of two versions of it, the plain one."""
-    plain, html = [], []
-    for number, part in enumerate(message.walk()):
-        if number > _MOST_PARTS:
-            break
-        if part.is_multipart() or part.get_content_disposition() == "attachment":
-            continue
-        kind = part.get_content_type()
-        if kind == "text/plain":
-            plain.append(_content(part))
-        elif kind == "text/html":
-            html.append(_content(part))
-    for text in plain:
+    texts = _texts(message)
+    for text in texts["text/plain"]:
         for block in text_blocks(text):
             if text[block.start] != ">":  # quoted: the message that is quoted says it
                 built.add(block.kind, text[block.start : block.end])
     if built.blocks:
         return
-    for text in html:
+    for text in texts["text/html"]:
         tree = parse_html(text)
         if tree is not None:
             add_html(built, tree)
+
+
+def _texts(message: EmailMessage) -> dict[str, list[str]]:
+    """The texts of a message by their kinds, without attachments."""
+    found: dict[str, list[str]] = {"text/plain": [], "text/html": []}
+    for part in islice(message.walk(), _MOST_PARTS + 1):
+        if part.is_multipart() or part.get_content_disposition() == "attachment":
+            continue
+        kind = part.get_content_type()
+        if kind in found:
+            found[kind].append(_content(part))
+    return found
 
 
 def _content(part: Any) -> str:

@@ -14,13 +14,7 @@ _LONGEST_OUTPUT = 2000  # characters: what is printed beyond that is data
 
 def read_notebook(file: SourceFile) -> Iterator[Document]:
     """Cells in order: text as Markdown, code with what it printed. A cell's number is its page."""
-    try:
-        notebook = json.loads(decode(file.read()))
-        cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
-        if not isinstance(cells, list):
-            raise TypeError("its cells are no list")
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
-        raise Unreadable(f"not a Jupyter notebook ({str(error)[:100] or type(error).__name__})") from error
+    notebook, cells = _opened(file)
     built = Builder()
     title = ""
     for number, cell in enumerate(cells, 1):
@@ -36,6 +30,18 @@ def read_notebook(file: SourceFile) -> Iterator[Document]:
             for output in cell.get("outputs") or ():
                 built.add("code", _printed(output)[:_LONGEST_OUTPUT])
     yield make_document(file, built, "notebook", title, _facts(notebook))
+
+
+def _opened(file: SourceFile) -> tuple[Any, list[Any]]:
+    """A notebook and its cells, which older ones have in a worksheet."""
+    try:
+        notebook = json.loads(decode(file.read()))
+        cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
+        if not isinstance(cells, list):
+            raise TypeError("its cells are no list")
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+        raise Unreadable(f"not a Jupyter notebook ({str(error)[:100] or type(error).__name__})") from error
+    return notebook, cells
 
 
 def _joined(source: Any) -> str:

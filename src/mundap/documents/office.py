@@ -235,12 +235,19 @@ def _cell_text(cell: Any, strings: list[str], dates: set[str]) -> str:
         return "".join(one.text or "" for one in cell.iter(f"{_SHEETS}t"))
     value = cell.findtext(f"{_SHEETS}v") or ""
     if kind == "s":
-        return strings[int(value)] if value.isdecimal() and int(value) < len(strings) else ""
+        return _shared(value, strings)
     if kind == "b":
         return "yes" if value == "1" else "no"
     if kind == "n" and value:
         return _number(value, cell.get("s", "") in dates)
     return value
+
+
+def _shared(value: str, strings: list[str]) -> str:
+    """The string that a cell refers to by its number."""
+    if value.isdecimal() and int(value) < len(strings):
+        return strings[int(value)]
+    return ""
 
 
 def _number(value: str, is_date: bool) -> str:

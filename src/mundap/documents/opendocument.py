@@ -126,13 +126,9 @@ def read_epub(file: SourceFile) -> Iterator[Document]:
     container = archive.xml("META-INF/container.xml")
     package = next((one.get("full-path", "") for one in container.iter() if local(one) == "rootfile"), "")
     book = archive.xml(package)
-    folder = package.rpartition("/")[0]
-    items = {one.get("id"): unquote(one.get("href", "")) for one in book.iter() if local(one) == "item"}
     built = Builder(archive.most_text)
     unread = set(archive.names)  # each chapter once, as the standard wants it: one named a million times is a bomb
-    chapters = [items.get(one.get("idref"), "") for one in book.iter() if local(one) == "itemref"]
-    for number, name in enumerate(chapters, 1):
-        path = f"{folder}/{name}" if folder else name
+    for number, path in enumerate(_chapters(book, package.rpartition("/")[0]), 1):
         if path not in unread:
             continue
         unread.remove(path)
@@ -143,6 +139,13 @@ def read_epub(file: SourceFile) -> Iterator[Document]:
             add_html(built, tree)
     title, facts = _book_facts(book)
     yield make_document(file, built, "epub", title, facts)
+
+
+def _chapters(book: Any, folder: str) -> list[str]:
+    """The files of a book in reading order, below the folder that its description stands in."""
+    items = {one.get("id"): unquote(one.get("href", "")) for one in book.iter() if local(one) == "item"}
+    names = [items.get(one.get("idref"), "") for one in book.iter() if local(one) == "itemref"]
+    return [f"{folder}/{name}" if folder else name for name in names]
 
 
 def _book_facts(book: Any) -> tuple[str, dict[str, Any]]:

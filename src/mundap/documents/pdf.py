@@ -19,6 +19,8 @@ _HYPHENS = ("\x02", "\xad", "-", "‐")
 _HYPHENATED = re.compile(r"(\w+)\x02\s*(\w+)")  # PDFium's mark for a hyphen at the end of a line
 _BULLET = re.compile(r"^(?:[•‣◦▪●∙–*·-]|\(?(?:\d{1,2}|[a-z])[.)])\s+(?=\S)")
 _MONOSPACE = re.compile(rb"mono|courier|typewriter|cmtt|consol|menlo|sftt|lmtt", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:^|\s)(\(?)\S*(?:https?|ftp)://\S*$")
+_ADDRESS_BREAKS = ("/", ".", "-", "@", "=", "?", "&", "_", "#", "\x02")
 _PAGE_NUMBER = re.compile(
     r"^[\s–—|-]*(?:page\s*)?(?:\d{1,5}|[ivxlc]{1,7})(?:\s*(?:/|of)\s*\d{1,5})?[\s–—|-]*$", re.IGNORECASE
 )
@@ -324,6 +326,19 @@ def _build(pages: list[list[_Line]], contents: list[_Entry]) -> Builder:
     return built
 
 
+def _address_goes_on(text: str, line: str) -> bool:
+    """Whether a web address at the end of a text goes on in the next line: LaTeX breaks them after such marks."""
+    address = _ADDRESS.search(text[-300:])
+    if address is None:
+        return False
+    following = line.split(maxsplit=1)[0] if line.strip() else ""
+    if text.endswith("/") and not text.endswith("://"):
+        # It may be complete; what follows must look like a part of one, or close the bracket before it.
+        is_part = re.search(r"[/._#?=&]\w", following) or following.rstrip(".,;:)").endswith("/")
+        return bool(is_part or (address[1] and ")" in following))
+    return following[:1].isalnum() and not following[0].isupper()
+
+
 class _Paragraphs:
     """Joins lines to paragraphs: over the ends of lines, columns and pages."""
 
@@ -413,6 +428,10 @@ class _Paragraphs:
             self.text = line
         elif self.kind == "code":
             self.text += "\n" + line
+        elif self.text.endswith(_ADDRESS_BREAKS) and _address_goes_on(self.text, line):
+            if self.text.endswith("\x02"):
+                self.text = f"{self.text[:-1]}-"  # a hyphen of its own
+            self.text += line
         elif self.text.endswith(_HYPHENS) and len(self.text) > 1 and self.text[-2].isalpha() and line[:1].isalpha():
             self.text = f"{self.text[:-1]}\x02{line}"
         else:
@@ -421,6 +440,8 @@ class _Paragraphs:
     def _hyphenated(self, match: re.Match[str]) -> str:
         """A word over the end of a line: with its hyphen if it is written so elsewhere, or a name follows."""
         left, right = match.groups()
+        if "://" in match.string[match.string.rfind(" ", 0, match.start()) + 1 : match.start()]:  # of an address
+            return f"{left}-{right}"
         together, apart = (left + right).lower(), f"{left}-{right}".lower()
         if apart in self.vocabulary or (not right[0].islower() and together not in self.vocabulary):
             return f"{left}-{right}"

@@ -12,6 +12,7 @@ from mundap.text.sections import SEPARATOR
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 # Begins with a letter and takes what it takes for good: a million spaces must not cost a million squared.
 _PARAGRAPH = re.compile(r"\S[^\n]*+(?:\n[^\S\n]*+\S[^\n]*+)*+")
+_OLD_MAC_PARAGRAPH = re.compile(_PARAGRAPH.pattern.replace(r"\n", r"\r"))
 _BULLET = re.compile(r"^[ \t]*(?:[-*+•‣◦]|\(?\d{1,3}[.)])[ \t]+(?=\S)", re.MULTILINE)
 _UNDERLINED = re.compile(r"\A[ \t]*(\S[^\n]*)\r?\n[ \t]*([=\-~^\"'#*+])\2{2,}[ \t]*\r?\Z")
 _SENTENCE_END = (".", ",", ";", ":", "!", "?", "。", "…", ")", "|", "다")
@@ -30,8 +31,9 @@ def read_text(file: SourceFile) -> Iterator[Document]:
 
 def text_blocks(text: str) -> list[Block]:
     """Paragraphs between empty lines, list items, and headings as far as plain text shows them."""
-    newline = "\n" if "\n" in text or "\r" not in text else "\r"
-    pattern = _PARAGRAPH if newline == "\n" else re.compile(_PARAGRAPH.pattern.replace(r"\n", r"\r"))
+    newline, pattern = "\n", _PARAGRAPH
+    if "\r" in text and "\n" not in text:
+        newline, pattern = "\r", _OLD_MAC_PARAGRAPH
     blocks: list[Block] = []
     path: list[tuple[str, str]] = []  # the mark under a heading, which tells its level, and its words
     section, line, counted = "", 1, 0
@@ -41,18 +43,22 @@ def text_blocks(text: str) -> list[Block]:
         counted = start
         paragraph = text[start:end]
         if heading := _UNDERLINED.match(paragraph):
-            words, mark = heading.groups()
-            marks = [one for one, _ in path]
-            if mark in marks:
-                del path[marks.index(mark) :]
-            path.append((mark, words.strip()))
-            section = SEPARATOR.join(words for _, words in path)
+            section = _enter(path, *heading.groups())
             blocks.append(Block(start, end, "heading", section, 0, line))
         elif len(paragraph) <= _LONGEST_HEADING and newline not in paragraph and _is_heading(paragraph):
             blocks.append(Block(start, end, "heading", section, 0, line))
         else:
             blocks += _with_items(text, start, end, section, line, newline)
     return blocks
+
+
+def _enter(path: list[tuple[str, str]], words: str, mark: str) -> str:
+    """Begin the section of a heading; one with the same mark under it ends. Returns the section's path."""
+    marks = [one for one, _ in path]
+    if mark in marks:
+        del path[marks.index(mark) :]
+    path.append((mark, words.strip()))
+    return SEPARATOR.join(words for _, words in path)
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -141,7 +147,11 @@ class _Markdown:
             self.kinds.append(tag)
         elif kind in ("list_item_close", "heading_close", "th_close", "td_close"):
             self.kinds.pop()
-        elif kind == "table_open":
+        else:
+            self._table_mark(kind, line)
+
+    def _table_mark(self, kind: str, line: int) -> None:
+        if kind == "table_open":
             self.table = Table(self.built)
         elif kind in ("thead_open", "thead_close"):
             self.in_header = kind == "thead_open"
@@ -223,13 +233,24 @@ def read_subtitles(file: SourceFile) -> Iterator[Document]:
         if time := _TIME.match(text):
             if spoken and spoken[-1].isdigit():  # the number before a time is not said by anybody
                 spoken.pop()
-            if spoken and (spoken[-1].endswith((".", "!", "?", "…", '"')) or len(spoken) > 8):
+            if _is_said(spoken):
                 built.add("text", " ".join(spoken), begun)
                 spoken = []
             if not spoken:
                 begun = number + 1
-                built.page = 60 * int(time.group(1) or 0) + int(time.group(2)) + 1
+                built.page = _minute(time)
         elif text and not text.startswith(_NOT_SAID) and text not in spoken[-1:]:
             spoken.append(text)
     built.add("text", " ".join(spoken), begun)
     yield make_document(file, built, "subtitles")
+
+
+def _minute(time: re.Match[str]) -> int:
+    """The minute of a time, from 1."""
+    hours, minutes = time.groups()
+    return 60 * int(hours or 0) + int(minutes) + 1
+
+
+def _is_said(spoken: list[str]) -> bool:
+    """Whether lines end with a sentence, or are enough for a paragraph."""
+    return bool(spoken) and (spoken[-1].endswith((".", "!", "?", "…", '"')) or len(spoken) > 8)

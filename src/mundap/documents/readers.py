@@ -111,10 +111,12 @@ class Readers:
         coming: deque[SourceFile | Skipped] = deque()
         for file in files:
             coming.append(file)
-            is_copy = isinstance(file, SourceFile) and file.id.startswith(STDIN_PREFIX)
-            if isinstance(file, SourceFile) and not is_copy and self._can_begin() and wanted(file):
+            most = self._most - 1
+            if _is_copy(file):
+                most = 0  # it is gone when the next file is asked for
+            elif isinstance(file, SourceFile) and self._can_begin() and wanted(file):
                 self._begin(file)
-            while coming and (is_copy or len(coming) >= self._most):  # a copy is gone when the next file is asked for
+            while len(coming) > most:
                 yield self._turn(coming.popleft())
         while coming:
             yield self._turn(coming.popleft())
@@ -172,6 +174,11 @@ class Readers:
         reader.begin(
             {"path": str(file.path), "id": file.id, "source": file.source, "form": self._form, "memory": memory}
         )
+
+
+def _is_copy(file: SourceFile | Skipped) -> bool:
+    """Whether a file is a copy of standard input."""
+    return isinstance(file, SourceFile) and file.id.startswith(STDIN_PREFIX)
 
 
 class _TooMuch(Exception):

@@ -6,7 +6,7 @@ All but the last are streamed. A bad row is reported with its line and the rest 
 import csv
 import json
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from mundap.documents.blocks import Builder, Table, make_document
 from mundap.documents.files import SourceFile, Unreadable, decode
@@ -34,30 +34,42 @@ def read_jsonl(file: SourceFile) -> Iterator[Document | Skipped]:
 
 def read_tsv(file: SourceFile) -> Iterator[Document | Skipped]:
     """psgs_w100 (`id, text, title` with a header row), MS MARCO's collection (`id, text`), or any other table."""
-    columns: tuple[int, int, int | None] | None = None
-    for number, row in table(file, quoted=_has_header(file)):
+    quoted = _has_header(file)
+    first = next((row for _, row in table(file, quoted) if not isinstance(row, Skipped)), ["", ""])
+    names = [cell.strip().lower() for cell in first]
+    if "id" in names and "text" in names:
+        columns = _Columns(names.index("id"), names.index("text"), _index(names, "title"))
+        yield from _rows(file, quoted, columns, has_header=True)
+    elif len(first) == 4 and first[1].startswith(("http://", "https://")):
+        yield from _msmarco_documents(file)
+    elif len(first) in (2, 3):
+        yield from _rows(file, quoted, _Columns(0, 1, 2 if len(first) == 3 else None), has_header=False)
+    else:
+        yield from read_csv(file)
+
+
+class _Columns(NamedTuple):
+    """Where the id, the text and the title of a row stand."""
+
+    id: int
+    text: int
+    title: int | None
+
+
+def _rows(file: SourceFile, quoted: bool, columns: _Columns, has_header: bool) -> Iterator[Document | Skipped]:
+    """The rows of a table, each a passage."""
+    is_header = has_header
+    for number, row in table(file, quoted):
         where = f"{file.source}:{number}"
         if isinstance(row, Skipped):
             yield row
-            continue
-        if columns is None:
-            names = [cell.strip().lower() for cell in row]
-            if "id" in names and "text" in names:
-                columns = names.index("id"), names.index("text"), _index(names, "title")
-                continue
-            if len(row) == 4 and row[1].startswith(("http://", "https://")):
-                yield from _msmarco_documents(file)
-                return
-            if len(row) not in (2, 3):
-                yield from read_csv(file)
-                return
-            columns = 0, 1, 2 if len(row) == 3 else None
-        name, text, title = columns
-        if max(name, text, title or 0) >= len(row):
+        elif is_header:
+            is_header = False
+        elif max(columns.id, columns.text, columns.title or 0) >= len(row):
             yield Skipped(where, f"only {len(row)} columns")
-            continue
-        cell = row[title] if title is not None else ""
-        yield _passage(file, where, row[name].strip(), row[text], cell, number)
+        else:
+            title = row[columns.title] if columns.title is not None else ""
+            yield _passage(file, where, row[columns.id].strip(), row[columns.text], title, number)
 
 
 def _msmarco_documents(file: SourceFile) -> Iterator[Document | Skipped]:
@@ -159,10 +171,9 @@ def _metadata(row: dict[str, Any], taken: Collection[str | None]) -> dict[str, s
 def _from_object(row: Any, file: SourceFile, number: int, where: str, line: int = 0) -> Document | Skipped:
     if not isinstance(row, dict):
         return Skipped(where, "not a JSON object")
-    text_key = next((key for key in _TEXT if isinstance(row.get(key), str)), None)
+    text_key, id_key = _text_key(row), _id_key(row)
     if text_key is None:
         return Skipped(where, f"no text: expected one of the fields {', '.join(_TEXT)}")
-    id_key = next((key for key in _ID if isinstance(row.get(key), str | int) and row[key] != ""), None)
     text, title = row[text_key], row.get("title")
     if not text.strip() and not title:
         return Skipped(where, "empty text")
@@ -175,6 +186,14 @@ def _from_object(row: Any, file: SourceFile, number: int, where: str, line: int 
         whole=any(mark in row for mark in _PASSAGE_MARKS),
         blocks=_on_line(text, line),
     )
+
+
+def _text_key(row: dict[str, Any]) -> str | None:
+    return next((key for key in _TEXT if isinstance(row.get(key), str)), None)
+
+
+def _id_key(row: dict[str, Any]) -> str | None:
+    return next((key for key in _ID if isinstance(row.get(key), str | int) and row[key] != ""), None)
 
 
 def _on_line(text: str, line: int) -> tuple[Block, ...]:

@@ -19,6 +19,7 @@ _HIDDEN = frozenset(
 _LETTERS = {b"emdash": "—", b"endash": "–", b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“",
             b"rdblquote": "”", b"tab": " ", b"line": " "}  # fmt: skip
 _SYMBOLS = {b"~": " ", b"_": "-", b"\\": "\\", b"{": "{", b"}": "}"}
+_STATES = frozenset((b"uc", b"ansicpg", b"f", b"fcharset", b"title"))
 _DEEPEST = 10_000
 _PAGES = {0: "cp1252", 128: "cp932", 129: "cp949", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254",
           177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250"}  # fmt: skip
@@ -66,16 +67,8 @@ class _Reader:
         stack: list[_Group] = []
         for match in _TOKEN.finditer(self.data):
             word, number, code, symbol, brace, text = match.groups()
-            if brace == b"{":
-                stack.append(self.group)
-                if len(stack) > _DEEPEST:
-                    raise Unreadable(f"nested more than {_DEEPEST:,} levels deep")
-            elif brace == b"}":
-                if self.group.name == "title":
-                    self.title = self._text().strip()
-                if stack:
-                    self._decode()
-                    self.group = stack.pop()
+            if brace:
+                self._brace(brace, stack)
             elif word:
                 self._word(word, int(number) if number else None)
             elif code:
@@ -89,21 +82,25 @@ class _Reader:
         if self.table:
             self.table.end()
 
+    def _brace(self, brace: bytes, stack: list[_Group]) -> None:
+        """A group begins or ends; what it changed ends with it."""
+        if brace == b"{":
+            stack.append(self.group)
+            if len(stack) > _DEEPEST:
+                raise Unreadable(f"nested more than {_DEEPEST:,} levels deep")
+            return
+        if self.group.name == "title":
+            self.title = self._text().strip()
+        if stack:
+            self._decode()
+            self.group = stack.pop()
+
     def _word(self, word: bytes, value: int | None) -> None:
-        """A control word that changes the state; all others are for text that is shown."""
+        """A control word. Those that change the state count in text that is not shown, too."""
         if word in _HIDDEN:
             self.group = self.group._replace(hidden=True, name=word.decode())
-        elif word == b"title" and self.group.name == "info":
-            self.parts, self.raw = [], bytearray()
-            self.group = self.group._replace(name="title")
-        elif word == b"uc":
-            self.group = self.group._replace(fallback=max(0, min(value or 0, 10)))
-        elif word == b"ansicpg" and value:
-            self.group = self.group._replace(encoding=f"cp{value}")
-        elif word == b"f":
-            self._use_font(value or 0)
-        elif word == b"fcharset" and self.group.name == "fonttbl" and value in _PAGES:
-            self.fonts[self.font] = _PAGES[value]
+        elif word in _STATES:
+            self._state(word, value or 0)
         elif word == b"u" and value is not None:
             self._take(chr(value % 0x10000))
             self.skip = self.group.fallback
@@ -111,6 +108,20 @@ class _Reader:
             raise Unreadable("binary data inside: save it as DOCX")
         elif not self.group.hidden:
             self._control(word, value or 0)
+
+    def _state(self, word: bytes, value: int) -> None:
+        """What the title is, what stands for a Unicode letter, and the encoding."""
+        if word == b"uc":
+            self.group = self.group._replace(fallback=max(0, min(value, 10)))
+        elif word == b"ansicpg" and value:
+            self.group = self.group._replace(encoding=f"cp{value}")
+        elif word == b"f":
+            self._use_font(value)
+        elif word == b"fcharset" and self.group.name == "fonttbl" and value in _PAGES:
+            self.fonts[self.font] = _PAGES[value]
+        elif word == b"title" and self.group.name == "info":
+            self.parts, self.raw = [], bytearray()
+            self.group = self.group._replace(name="title")
 
     def _use_font(self, number: int) -> None:
         self.font = number

@@ -19,6 +19,7 @@ _LONGEST_WORD = 100
 """A longer run without a space (a base64 blob, a line of Chinese) counts as several words."""
 
 _WORD = re.compile(r"\S+")
+_PARAGRAPH = re.compile(r"\S[^\n]*+(?:\n[^\S\n]*+\S[^\n]*+)*+")
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
 _OVERLONG = re.compile(rf"(?<!\S)\S{{{_LONGEST_WORD + 1}}}")
 _RUN_OF_UNSPACED = re.compile(rf"[{UNSPACED}]{{8}}")
@@ -130,13 +131,14 @@ class Splitter:
         size = 0
         fresh = False  # whether the group has more than what it repeats from the one before
         for unit in self._cut(text, blocks):
-            full = size + unit.size > self.words
-            section_ends = group and unit.section != group[-1].section and size >= _ENOUGH * self.words
-            if fresh and (full or section_ends) and not all(one.heading for one in group):
+            section_ends = fresh and unit.section != group[-1].section and size >= _ENOUGH * self.words
+            full = fresh and size + unit.size > self.words
+            if (full or section_ends) and _has_words(group):
                 done, headings = _without_last_headings(group)
                 yield done
-                carried = self._carried(done, unit.size + _size(headings)) if not section_ends else []
-                group = carried + headings
+                group = headings
+                if not section_ends:
+                    group = self._carried(done, unit.size + _size(headings)) + headings
                 size = _size(group)
             group.append(unit)
             size += unit.size
@@ -154,7 +156,7 @@ class Splitter:
                 if size <= most:
                     yield _Unit(start, end, size, kind == "heading", section)
                     continue
-            pieces = _lines(text, start, end) if kind == "code" else _sentences(text, start, end)
+            pieces = _paragraphs(text, start, end) if kind == "code" else _sentences(text, start, end)
             for left, right in pieces:
                 size = _count(text[left:right])
                 if size <= most:
@@ -188,6 +190,11 @@ def _size(units: Sequence[_Unit]) -> int:
     return sum(unit.size for unit in units)
 
 
+def _has_words(group: list[_Unit]) -> bool:
+    """Whether a group has more than headings."""
+    return not all(unit.heading for unit in group)
+
+
 def _without_last_headings(group: list[_Unit]) -> tuple[list[_Unit], list[_Unit]]:
     """A group, and the headings at its end: they belong to what follows."""
     last = len(group)
@@ -209,6 +216,12 @@ def _count(piece: str) -> int:
 def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
     for left, right in sentence_spans(text[start:end]):
         yield start + left, start + right
+
+
+def _paragraphs(text: str, start: int, end: int) -> Iterator[Span]:
+    """What stands between empty lines: functions, and paragraphs of text that is set as code."""
+    for match in _PARAGRAPH.finditer(text, start, end):
+        yield match.start(), match.start() + len(match.group().rstrip())
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:

@@ -9,6 +9,10 @@ from mundap.documents.files import SourceFile, Unreadable
 from mundap.records import Skipped
 
 _DEEPEST = 100
+_OPENING = ("start_map", "start_array")
+_CLOSING = ("end_map", "end_array")
+
+_Event = tuple[int, str, Any]  # depth, what it is, its value
 
 
 def json_lines(file: SourceFile) -> Iterator[tuple[int, Any | Skipped]]:
@@ -54,35 +58,57 @@ def json_items(file: SourceFile, members: bool = False) -> Iterator[tuple[str, A
 
 def _items(stream: IO[bytes], members: bool) -> Iterator[tuple[str, Any]]:
     """By events and not by ijson's paths, whose memory grows with the square of the nesting."""
-    import ijson
-    from ijson.common import ObjectBuilder
-
-    depth, key, inside = 0, "", 0  # `inside` is the depth of the elements once their array has begun
-    builder: Any = None
-    for event, value in ijson.basic_parse(stream, use_float=True):
-        opens, closes = event in ("start_map", "start_array"), event in ("end_map", "end_array")
-        depth -= closes
-        array = event == "start_array" and (depth == 0 or (depth == 1 and key.lower() == "data"))
+    events = _events(stream)
+    key = ""
+    for depth, event, value in events:
         if event == "map_key" and depth == 1:
             key = value
-        elif array and not inside:
-            inside, key = depth + 1, ""
-        elif event == "start_map" and depth == 1 and members and not inside:
-            inside, builder = 1, ObjectBuilder()
-            builder.event(event, value)
-        elif inside and depth < inside:
-            inside = 0
-        elif inside:
-            if depth == inside and event != "map_key" and not closes:
-                builder = ObjectBuilder()
-            builder.event(event, value)
-            if depth == inside and not opens:
-                yield key, builder.value
-                if key:
-                    inside = 0
-        depth += opens
-        if depth > _DEEPEST:
-            raise Unreadable(f"nested more than {_DEEPEST} levels deep")
+        elif event == "start_array" and _has_records(depth, key):
+            yield from _elements(events, depth + 1)
+        elif event == "start_map" and depth == 1 and members:
+            yield key, _value(events, depth, event, value)
+
+
+def _has_records(depth: int, key: str) -> bool:
+    """Whether an array holds the records: the whole file, or what SQuAD's files call `data`."""
+    return depth == 0 or (depth == 1 and key.lower() == "data")
+
+
+def _events(stream: IO[bytes]) -> Iterator[_Event]:
+    """What a parser meets, each with its depth; what opens and closes a value has the depth of that value."""
+    import ijson
+
+    depth = 0
+    for event, value in ijson.basic_parse(stream, use_float=True):
+        if event in _CLOSING:
+            depth -= 1
+        yield depth, event, value
+        if event in _OPENING:
+            depth += 1
+            if depth > _DEEPEST:
+                raise Unreadable(f"nested more than {_DEEPEST} levels deep")
+
+
+def _elements(events: Iterator[_Event], depth: int) -> Iterator[tuple[str, Any]]:
+    """The elements of an array that has begun."""
+    for at, event, value in events:
+        if at < depth:
+            return
+        yield "", _value(events, depth, event, value)
+
+
+def _value(events: Iterator[_Event], depth: int, event: str, value: Any) -> Any:
+    """A whole value, whose first event has been met."""
+    from ijson.common import ObjectBuilder
+
+    builder = ObjectBuilder()
+    builder.event(event, value)
+    if event in _OPENING:
+        for at, inner, content in events:
+            builder.event(inner, content)
+            if at == depth:
+                break
+    return builder.value
 
 
 def table(file: SourceFile, quoted: bool) -> Iterator[tuple[int, list[str] | Skipped]]:

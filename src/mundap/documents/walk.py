@@ -180,21 +180,21 @@ def _new_folder(path: Path, above: frozenset[Path]) -> bool:
 def _file(entry: "os.DirEntry[str]", path: Path, walk: _Walk) -> Iterator[SourceFile | Skipped]:
     name = source_name(path, walk.base)
     try:
-        if entry.is_symlink() and not walk.follow_links:
-            if not path.exists():
-                yield Skipped(name, "broken symbolic link")
-                return
-            if path.is_dir() or not path.resolve().is_relative_to(walk.root):
-                yield Skipped(name, LINK, expected=True)
-                return
-        if entry.is_file():
+        if entry.is_symlink() and not path.exists():
+            yield Skipped(name, "broken symbolic link")
+        elif entry.is_symlink() and not walk.follow_links and _leads_out(path, walk.root):
+            yield Skipped(name, LINK, expected=True)
+        elif entry.is_file():
             yield SourceFile(path, source_name(path, walk.root), name)
         elif not entry.is_symlink():
             yield Skipped(name, "not a regular file")
-        elif not path.exists():
-            yield Skipped(name, "broken symbolic link")
     except OSError as error:  # a link to itself
         yield Skipped(name, error.strerror or str(error))
+
+
+def _leads_out(link: Path, root: Path) -> bool:
+    """Whether a link leads to a folder, or out of the one that is walked."""
+    return link.is_dir() or not link.resolve().is_relative_to(root)
 
 
 def _ignored(path: Path, is_folder: bool, specs: _Specs) -> bool:

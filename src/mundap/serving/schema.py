@@ -123,6 +123,9 @@ class Passage(BaseModel):
     end: int
     place: str = Field(default="", description="Where in its file it stands: `page 212`, `line 40`, or nothing.")
     metadata: dict[str, str]
+    rows: list[tuple[int, int]] = Field(
+        default=[], description="Where rows of tables stand in `text`: first character, and the one behind the last."
+    )
 
 
 class Hit(BaseModel):

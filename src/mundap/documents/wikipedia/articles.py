@@ -59,7 +59,7 @@ def articles(path: Path, source: str, chunk: Chunk, site: Site, style: Style, fo
             found.skipped.append(Skipped(source, str(page)))
             continue
         found.counts["pages"] += 1
-        if (space := _SPACE.search(page, 0, 2000)) and space.group(1) != b"0":  # half of a dump: not worth parsing
+        if _is_elsewhere(page):  # half of a dump: not worth parsing
             found.counts["other namespaces"] += 1
             continue
         title = ""
@@ -82,6 +82,12 @@ def articles(path: Path, source: str, chunk: Chunk, site: Site, style: Style, fo
                 found.counts[result] += 1
 
 
+def _is_elsewhere(page: bytes) -> bool:
+    """Whether a page says that it is in another namespace than the articles'."""
+    space = _SPACE.search(page, 0, 2000)
+    return space is not None and space.group(1) != b"0"
+
+
 def _named(page: bytes) -> str:
     start = page.find(b"<title>")
     end = page.find(b"</title>", start)
@@ -100,8 +106,7 @@ def _article(tree: ET.Element, title: str, site: Site, style: Style) -> Article 
     """The article, or what the page is instead."""
     if not title:
         raise Unreadable("no title")
-    prefix, colon, _ = title.partition(":")
-    if tree.find("ns") is None and colon and site.namespaces.get(normal(prefix), 0):  # dumps before 2012
+    if tree.find("ns") is None and _has_namespace(title, site):  # dumps before 2012
         return "other namespaces"
     text, model = _last_revision(tree)
     if tree.find("redirect") is not None or _redirects(text):
@@ -114,6 +119,11 @@ def _article(tree: ET.Element, title: str, site: Site, style: Style) -> Article 
     if not cleaned.text:
         return "empty"
     return Article((tree.findtext("id") or title).strip(), title, cleaned.text)
+
+
+def _has_namespace(title: str, site: Site) -> bool:
+    prefix, colon, _ = title.partition(":")
+    return colon != "" and site.namespaces.get(normal(prefix), 0) != 0
 
 
 def _redirects(text: str) -> bool:

@@ -149,11 +149,7 @@ def _in_sequence(file: SourceFile, start: int) -> Iterator[Chunk]:
             if isinstance(block, Unreadable):
                 lost, block = str(block), b""
             buffer += block
-            cut = 0
-            if not block or len(buffer) > 2 * MAX_PAGE:
-                cut = len(buffer)
-            elif len(buffer) >= _CHUNK and (end := buffer.rfind(_END)) >= 0:
-                cut = end + len(_END)
+            cut = _end_of_chunk(buffer, is_last=not block)
             if cut or (not block and lost):
                 data = bytes(buffer[:cut])
                 del buffer[:cut]
@@ -162,6 +158,16 @@ def _in_sequence(file: SourceFile, start: int) -> Iterator[Chunk]:
                 at += cut
             if not block:
                 return
+
+
+def _end_of_chunk(buffer: bytearray, is_last: bool) -> int:
+    """How many bytes are a chunk; 0 if there are too few."""
+    if is_last or len(buffer) > 2 * MAX_PAGE:
+        return len(buffer)
+    if len(buffer) < _CHUNK:
+        return 0
+    end = buffer.rfind(_END)
+    return end + len(_END) if end >= 0 else 0
 
 
 def _blocks_of(stream: IO[bytes]) -> Iterator[bytes | Unreadable]:
@@ -244,47 +250,88 @@ def _streams(data: bytes) -> Iterator[Block]:
 
 def _cut(blocks: Iterator[Block]) -> Iterator[bytes | Unreadable]:
     """Pages out of bytes. One that is not closed, or too long, is left out, and the next one is looked for."""
-    buffer = bytearray()
-    border = -1  # where the next chunk begins, once that has been reached
-    looked = 0  # up to here there is no end of the page that has begun
+    cutter = _Cutter()
     for block in blocks:
         if block is None:
-            border = len(buffer)
-            if _BEGIN not in buffer and b"<" not in buffer[-len(_BEGIN) :]:
+            if cutter.is_done_at_border():
                 return
-            continue
-        if isinstance(block, Unreadable):
-            if border >= 0:  # said by the next chunk, too
-                break
+        elif not isinstance(block, Unreadable):
+            yield from cutter.take(block)
+            if cutter.done:
+                return
+        elif cutter.border >= 0:  # said by the next chunk, too
+            break
+        else:
             yield block
-            buffer.clear()
-            looked = 0
-            continue
-        buffer += block
-        done = 0
-        while (start := buffer.find(_BEGIN, done)) >= 0:
-            if 0 <= border <= start:
+            cutter.forget_all()
+    if _BEGIN in cutter.buffer:
+        start = cutter.buffer.find(_BEGIN)
+        yield _lost(cutter.buffer, start, "invalid XML: the file ends in the middle of it")
+
+
+class _Cutter:
+    """Holds the bytes of which no page has been made yet."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.border = -1  # where the next chunk begins, once that has been reached
+        self.done = False  # whether all pages that begin before it have been found
+        self._looked = 0  # up to here there is no end of the page that has begun
+
+    def is_done_at_border(self) -> bool:
+        """The next chunk begins here; returns whether no page has begun."""
+        self.border = len(self.buffer)
+        return _BEGIN not in self.buffer and b"<" not in self.buffer[-len(_BEGIN) :]
+
+    def forget_all(self) -> None:
+        """What has begun will have no end."""
+        self.buffer.clear()
+        self._looked = 0
+
+    def take(self, block: bytes) -> Iterator[bytes | Unreadable]:
+        """The pages that a block of bytes completes."""
+        self.buffer += block
+        end = 0
+        start = self.buffer.find(_BEGIN)
+        while start >= 0:
+            if 0 <= self.border <= start:
+                self.done = True
                 return
-            looked = max(looked, start + len(_BEGIN))
-            end = buffer.find(_END, looked)
-            again = buffer.find(_BEGIN, looked, end if end >= 0 else len(buffer))
-            if again >= 0:
-                yield _lost(buffer, start, "invalid XML: it has no end")
-                done = looked = again
-            elif end >= 0:
-                done = looked = end + len(_END)
-                yield bytes(buffer[start:done]) if done - start <= MAX_PAGE else _too_large(buffer, start)
-            elif len(buffer) - start > MAX_PAGE:
-                yield _too_large(buffer, start)
-                done = looked = len(buffer)
-            else:
+            found = self._page(start)
+            if found is None:
                 break
-        keep = start if start >= 0 else max(done, len(buffer) - len(_BEGIN) + 1)
-        del buffer[:keep]
-        looked = max(0, len(buffer) - len(_END) + 1)
-        border = max(0, border - keep) if border >= 0 else border
-    if _BEGIN in buffer:
-        yield _lost(buffer, buffer.find(_BEGIN), "invalid XML: the file ends in the middle of it")
+            page, end = found
+            yield page
+            start = self.buffer.find(_BEGIN, end)
+        if start < 0:
+            start = max(end, len(self.buffer) - len(_BEGIN) + 1)
+        self._forget(start)
+
+    def _page(self, start: int) -> tuple[bytes | Unreadable, int] | None:
+        """The page that begins at a place, or why it is lost, and where to go on; None if it is not complete."""
+        buffer = self.buffer
+        looked = max(self._looked, start + len(_BEGIN))
+        end = buffer.find(_END, looked)
+        again = buffer.find(_BEGIN, looked, end if end >= 0 else len(buffer))
+        page: bytes | Unreadable
+        if again >= 0:
+            page, self._looked = _lost(buffer, start, "invalid XML: it has no end"), again
+        elif end >= 0:
+            self._looked = end + len(_END)
+            is_short = self._looked - start <= MAX_PAGE
+            page = bytes(buffer[start : self._looked]) if is_short else _too_large(buffer, start)
+        elif len(buffer) - start > MAX_PAGE:
+            page, self._looked = _too_large(buffer, start), len(buffer)
+        else:
+            return None
+        return page, self._looked
+
+    def _forget(self, count: int) -> None:
+        """Drop so many bytes, of which nothing more can come."""
+        del self.buffer[:count]
+        self._looked = max(0, len(self.buffer) - len(_END) + 1)
+        if self.border >= 0:
+            self.border = max(0, self.border - count)
 
 
 def _too_large(buffer: bytearray, start: int) -> Unreadable:

@@ -83,7 +83,7 @@ def without_templates(text: str, site: Site, title: str, names: set[str]) -> str
             at = end_of_line(text, at)
             continue
         name = _template_name(text, at, site)
-        rule: Rule | None = title if name in ("pagename", "fullpagename") else rule_for(name, site.language)
+        rule = _rule(name, title, site)
         names.add(name)
         if rule is None or len(frames) >= _DEEPEST:
             at, position = spans[partner][1], partner + 1
@@ -92,6 +92,11 @@ def without_templates(text: str, site: Site, title: str, names: set[str]) -> str
             out = frames[-1].parts
     parts.append(text[at:])
     return "".join(parts)
+
+
+def _rule(name: str, title: str, site: Site) -> Rule | None:
+    """What a template says; None if it says nothing."""
+    return title if name in ("pagename", "fullpagename") else rule_for(name, site.language)
 
 
 def _template_name(text: str, at: int, site: Site) -> str:

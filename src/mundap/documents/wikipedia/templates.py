@@ -5,7 +5,7 @@ of the two that is there, `{*}` all unnamed ones. A few templates need a functio
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 Arguments = Mapping[str, str]
 """What a template is given, by name or by number; its own name is number 0."""
@@ -73,12 +73,21 @@ def _as_of(given: Arguments, language: str) -> str:
 def _written(given: Arguments, language: str, day_first: bool) -> str:
     """Year, month and day as the language writes them, some of which may be missing."""
     year, month, day = (given.get(number, "").strip().lstrip("0") for number in "123")
-    if language in ("ko", "ja", "zh"):
-        signs = "년월일" if language == "ko" else "年月日"
-        parts = [f"{number}{sign}" for number, sign in zip((year, month, day), signs, strict=True) if number]
-        return (" " if language == "ko" else "").join(parts)
+    if language == "ko":
+        return " ".join(_signed((year, month, day), "년월일"))
+    if language in ("ja", "zh"):
+        return "".join(_signed((year, month, day), "年月日"))
     if language not in ("en", "simple"):
         return "-".join(number.rjust(2, "0") for number in (year, month, day) if number)
+    return _in_english(year, month, day, day_first)
+
+
+def _signed(numbers: Iterable[str], signs: str) -> list[str]:
+    """Numbers with the sign of each; those that are missing are left out."""
+    return [f"{number}{sign}" for number, sign in zip(numbers, signs, strict=True) if number]
+
+
+def _in_english(year: str, month: str, day: str, day_first: bool) -> str:
     if month.isdecimal():
         month = _MONTHS[int(month) - 1] if int(month) <= 12 else ""
     if day_first:

@@ -9,6 +9,7 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from mundap.documents.files import Unreadable
 from mundap.documents.wikipedia.expand import end_of_line, without_templates
@@ -183,17 +184,20 @@ def _hidden_spans(tokens: list[re.Match[str]]) -> dict[int, int]:
     open_tags: dict[str, list[re.Match[str] | None]] = {}
     spans: dict[int, int] = {}
     for found in tokens:
-        name = (found.group(2) or "").lower()
-        attributes = found.group(3) or ""
+        closes, name, attributes = found.groups("")[:3]
+        name = name.lower()
         if not name or attributes.endswith("/") or name in ("br", "hr", "wbr"):
             continue
         stack = open_tags.setdefault(name, [])
-        if not found.group(1):
-            left_out = name in _LEFT_OUT or (attributes and _HIDDEN.search(attributes))
-            stack.append(found if left_out else None)
+        if not closes:
+            stack.append(found if _is_left_out(name, attributes) else None)
         elif stack and (opener := stack.pop()):
             spans[opener.start()] = found.end()
     return spans
+
+
+def _is_left_out(name: str, attributes: str) -> bool:
+    return name in _LEFT_OUT or (attributes != "" and _HIDDEN.search(attributes) is not None)
 
 
 # ---------------------------------------------------------------- links
@@ -213,13 +217,7 @@ def _without_links(text: str, site: Site, categories: set[str]) -> str:
     """Keep the words that links show; drop pictures, categories and links to other languages."""
     text = _SIMPLE_LINK.sub(lambda link: link.group(1) or link.group(2), text)  # nearly all of them
     tokens = list(_BRACKETS.finditer(text))
-    closers: dict[int, int] = {}
-    openers: list[int] = []
-    for found in tokens:
-        if found.group(0) == "[[":
-            openers.append(found.start())
-        elif openers:
-            closers[openers.pop()] = found.end()
+    closers = _link_ends(tokens)
     parts: list[str] = []
     at = 0
     for found in tokens:
@@ -242,6 +240,18 @@ def _without_links(text: str, site: Site, categories: set[str]) -> str:
             at += len(name) + piped
     parts.append(text[at:])
     return "".join(parts)
+
+
+def _link_ends(tokens: list[re.Match[str]]) -> dict[int, int]:
+    """Where links end, by where they begin."""
+    ends: dict[int, int] = {}
+    openers: list[int] = []
+    for found in tokens:
+        if found.group(0) == "[[":
+            openers.append(found.start())
+        elif openers:
+            ends[openers.pop()] = found.end()
+    return ends
 
 
 def _shows_nothing(name: str, piped: bool, site: Site, categories: set[str]) -> bool:
@@ -307,12 +317,20 @@ def _paragraphs(text: str, headings: bool, quote: str) -> Iterator[str]:
             lines.clear()
             if _WORD.search(paragraph):
                 if headings:
-                    yield from (words for _, words in waiting)
+                    yield from map(_WORDS_OF_HEADING, waiting)
                 waiting.clear()
                 yield paragraph
         if heading:
-            waiting = [one for one in waiting if one[0] < heading[0]]
+            waiting = _above(waiting, heading[0])
             waiting.append((heading[0], _plain(heading[1], "")))
+
+
+_WORDS_OF_HEADING = itemgetter(1)
+
+
+def _above(headings: list[tuple[int, str]], level: int) -> list[tuple[int, str]]:
+    """The headings whose sections one of this level does not end."""
+    return [one for one in headings if one[0] < level]
 
 
 def _no_prose(line: str) -> bool:

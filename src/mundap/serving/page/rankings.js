@@ -186,7 +186,7 @@ function sideBySide(ranked, tabs, index) {
 
 /** The text, and where there is little room (side by side, on a phone) only its beginning. */
 function body(row) {
-  const text = el("p", { class: "text clamped", dir: "auto" }, ...excerpt(row.passage, row.words.text, "word"));
+  const text = el("div", { class: "text clamped", dir: "auto" }, ...excerpt(row.passage, row.words.text, "word"));
   return row.passage.text.length > LONG ? [text, more(text)] : [text];
 }
 
