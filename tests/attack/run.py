@@ -11,9 +11,11 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -23,7 +25,9 @@ from tests.attack.children import LIBRARY, Effort, Totals, child, left_running, 
 _MEMORY_DISK = Path("/dev/shm")  # kills and damage need no real disk, and a busy one makes every fsync wait
 _ROOM = 1 << 30
 _SHORT_SECONDS = 12.0  # for each kind of attack; on an idle machine most need less
+_RESULTS = "results.json"
 _SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
+Family = Callable[[Path, random.Random, Effort], dict[str, Totals]]
 
 
 class _Stopped(Exception):
@@ -42,6 +46,7 @@ def main() -> int:
     words.add_argument("--seconds", type=int, default=None, help="give up after so long; 1800 if short, else 6 hours")
     given = words.parse_args()
     totals: dict[str, Totals] = {}
+    took: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="mundap-attack-", dir=_place()) as folder:
         Path(folder).chmod(0o755)  # another user is one of the attacks
         preloaded(Path(folder))
@@ -51,7 +56,7 @@ def main() -> int:
         began = time.monotonic()
         patience = 20.0
         try:
-            _attack(Path(folder), given, totals)
+            _attack(Path(folder), given, totals, took)
         except _Stopped as error:
             totals.setdefault("the whole", Totals()).judge("stuck", str(error))
             patience = 0.0
@@ -60,9 +65,10 @@ def main() -> int:
             for number in _SIGNALS:  # what was found is told in any case
                 signal.signal(number, signal.SIG_IGN)
             _end_all(totals, patience)
+            _unmount(folder)
             shutil.rmtree(Path(os.environ[LIBRARY]).parent, ignore_errors=True)  # of the process before this one
     sums = summed(totals)
-    report = {"seed": given.seed, "short": given.short, "seconds": round(time.monotonic() - began)}
+    report = {"seed": given.seed, "short": given.short, "seconds": round(time.monotonic() - began), "took": took}
     report |= {"attacks": {name: one.as_dict() for name, one in totals.items()}} | sums
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
     return 0 if sums["tried"] == sums["survived"] else 1
@@ -89,41 +95,84 @@ def _end_all(totals: dict[str, Totals], patience: float) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) -> None:
+def _unmount(folder: str) -> None:
+    """Take away the disks of an attack that was ended: a folder with one cannot be removed."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        if (place := line.split()[1]).startswith(folder):
+            subprocess.run(["umount", "-l", place], check=False)
+
+
+def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals], took: dict[str, int]) -> None:
+    """Several kinds of attack at the same time, each in a process and a folder of its own."""
     import mundap.index.build
     import mundap.pipeline.index  # noqa: F401  once, for all the children: it starts no thread
+    from mundap.machine import cores
     from mundap.text.language import likely
     from tests.attack import beside, crowd, damage, hostile, kills, limits, requests, soak, training
     from tests.attack.product import prepared
 
-    likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
-    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not fork"
-    work = work / "work"
-    code, said = child(lambda: str(prepared(work)))
-    if code:
-        raise SystemExit(f"the index to attack cannot be made: {said}")
-    families: dict[str, Callable[[Path, random.Random, Effort], dict[str, Totals]]] = {
-        "kills": kills.attack,
+    families: dict[str, Family] = {  # those that take longest are first
+        "soak": soak.attack,
+        "requests": requests.attack,
         "training": training.attack,
+        "kills": kills.attack,
+        "crowd": crowd.attack,
         "damage": damage.attack,
         "limits": limits.attack,
-        "beside": beside.attack,
         "hostile": hostile.attack,
-        "requests": requests.attack,
-        "crowd": crowd.attack,
-        "soak": soak.attack,
+        "beside": beside.attack,
     }
-    for name, family in families.items():
-        if given.only in ("", name):
-            began = time.monotonic()
-            effort = Effort()
-            if given.short:
-                effort = Effort(True, given.most or 3, _SHORT_SECONDS)
-            elif given.most:
-                effort = Effort(most=given.most)
-            chance = random.Random(f"{given.seed} {name}")  # the same alone and among the others
-            totals |= family(work, chance, effort)
-            sys.stderr.write(f"{name}: {time.monotonic() - began:.0f} s\n")
+    likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not fork"
+    base = work / "work"
+    code, said = child(lambda: str(prepared(base)))
+    if code:
+        raise SystemExit(f"the index to attack cannot be made: {said}")
+    waiting = [name for name in families if given.only in ("", name)]
+    running: dict[int, tuple[str, float]] = {}
+    while waiting or running:
+        if waiting and len(running) <= cores():  # one more than cores: servers mostly wait
+            name = waiting.pop(0)
+            folder = shutil.copytree(base, work / name)
+            running[_started(families[name], folder, name, given)] = (name, time.monotonic())
+            continue
+        process, status = os.wait()
+        name, began = running.pop(process)
+        took[name] = round(time.monotonic() - began)
+        sys.stderr.write(f"{name}: {took[name]} s\n")
+        totals |= _results(work / name, name, os.waitstatus_to_exitcode(status))
+
+
+def _started(family: Family, folder: Path, name: str, given: argparse.Namespace) -> int:
+    """Run a kind of attack in a process of its own; its id."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        effort = Effort(most=given.most)
+        if given.short:
+            effort = Effort(True, given.most or 3, _SHORT_SECONDS)
+        chance = random.Random(f"{given.seed} {name}")  # the same alone and among the others
+        totals = family(folder, chance, effort)
+        (folder / _RESULTS).write_text(json.dumps({name: one.as_dict() for name, one in totals.items()}))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:  # whatever happens, this process goes no further
+        os._exit(code)
+
+
+def _results(folder: Path, name: str, code: int) -> dict[str, Totals]:
+    if code:
+        failed = Totals()
+        failed.judge("stuck", f"the attack itself failed: {code}")
+        return {name: failed}
+    found = json.loads((folder / _RESULTS).read_text())
+    shutil.rmtree(folder, ignore_errors=True)
+    return {name: Totals(**facts) for name, facts in found.items()}
 
 
 if __name__ == "__main__":
