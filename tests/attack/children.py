@@ -66,10 +66,15 @@ class Effort:
         self.most = most
         self._until = time.monotonic() + seconds
 
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self._until
+
     def some(self, items: Iterable[T], least: int = 1) -> Iterator[T]:
         """The first of them in any case, and the others while there is time."""
         for number, item in enumerate(items):
-            if number >= least and time.monotonic() > self._until:
+            if number >= least and self.over:
                 return
             yield item
 

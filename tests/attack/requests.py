@@ -36,7 +36,7 @@ def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Total
 def _nonsense(work: Path, chance: random.Random, effort: Effort) -> Totals:
     totals = Totals()
     with Server(copied(work / "base", work / "attacked")) as server:
-        for number in range(30 if effort.short else 1000):
+        for number in effort.some(range(30 if effort.short else 1000), least=10):
             data = b"".join(chance.choice(_PIECES) for _ in range(chance.randrange(1, 12)))
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port), 5) as connection:
                 connection.sendall(data)
