@@ -111,10 +111,11 @@ def _killer() -> Any:
     return ctypes.CDLL(os.environ[LIBRARY])
 
 
-def child(work: Callable[[], Any], seconds: float = 300.0) -> tuple[int, Any]:
+def child(work: Callable[[], Any], seconds: float = 1800.0) -> tuple[int, Any]:
     """Do something in a forked process; its exit code (negative: the signal) and what it returned.
 
-    An exception is an exit code of 70 and its text; one that takes too long is killed, and is TOO_LONG.
+    An exception is an exit code of 70 and its text; one that takes too long is killed, and is TOO_LONG. A busy machine is
+    no failure.
     """
     reading, writing = os.pipe()
     process = os.fork()
