@@ -66,10 +66,15 @@ class Effort:
         self.most = most
         self._until = time.monotonic() + seconds
 
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self._until
+
     def some(self, items: Iterable[T], least: int = 1) -> Iterator[T]:
         """The first of them in any case, and the others while there is time."""
         for number, item in enumerate(items):
-            if number >= least and time.monotonic() > self._until:
+            if number >= least and self.over:
                 return
             yield item
 
@@ -106,10 +111,11 @@ def _killer() -> Any:
     return ctypes.CDLL(os.environ[LIBRARY])
 
 
-def child(work: Callable[[], Any], seconds: float = 300.0) -> tuple[int, Any]:
+def child(work: Callable[[], Any], seconds: float = 1800.0) -> tuple[int, Any]:
     """Do something in a forked process; its exit code (negative: the signal) and what it returned.
 
-    An exception is an exit code of 70 and its text; one that takes too long is killed, and is TOO_LONG.
+    An exception is an exit code of 70 and its text; one that takes too long is killed, and is TOO_LONG. A busy machine is
+    no failure.
     """
     reading, writing = os.pipe()
     process = os.fork()

@@ -4,13 +4,10 @@ Everybody is a client of their own, by the word of a proxy that this is.
 """
 
 import http.client
-import json
 import os
 import random
 import shutil
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,17 +16,8 @@ from typing import Any
 
 from tests.attack.children import Effort, Totals, child
 from tests.attack.product import QUESTIONS, copied
+from tests.attack.server import Server
 
-_RUN = """
-import json, sys
-from pathlib import Path
-from mundap.serving.server import serve
-from mundap.serving.settings import Limits, Settings
-index, reader, limits = sys.argv[1:]
-settings = Settings({"main": Path(index)}, port=0, writable=True, reader=reader, proxy="127.0.0.1", limits=Limits(**json.loads(limits)))
-serve(settings, lambda address: print(address, flush=True))
-"""
-_PATIENT = {"rate": 0, "seconds": 600.0, "write_seconds": 3600.0}
 _MOST_GROWTH = 300 << 20  # bytes of the server's own process
 _SECONDS = 600.0  # a busy machine is no failure
 
@@ -53,54 +41,17 @@ def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Total
     return results
 
 
-class _Server:
-    """A server with an index of its own; use it as a context manager."""
+def _asked(server: Server, path: str, body: Any, client: str, kind: str = "application/json") -> tuple[int, Any]:
+    """Status and answer of a request; 0 if the connection was lost."""
+    try:
+        return server.asked("POST", path, body, client, kind)
+    except (OSError, http.client.HTTPException):
+        return 0, None
 
-    def __init__(self, work: Path, reader: bool = False, **limits: Any) -> None:
-        from tests.conftest import make_reader
 
-        self.index = copied(work / "base", work / "attacked")
-        folder = work / "crowd reader"
-        if reader and not folder.exists():
-            make_reader(folder)
-        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        words = [str(self.index), str(folder) if reader else "", json.dumps({**_PATIENT, **limits})]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _RUN, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-        )
-        assert self.process.stdout is not None
-        self.port = int(self.process.stdout.readline().rpartition(b":")[2])
-
-    def __enter__(self) -> "_Server":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(120)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def asked(self, path: str, body: Any, client: str, kind: str = "application/json") -> tuple[int, Any]:
-        """Status and answer of a request; 0 if the connection was lost."""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_SECONDS)
-        try:
-            connection.request("POST", path, data, {"content-type": kind, "x-forwarded-for": client})
-            answer = connection.getresponse()
-            lines = answer.read().splitlines()
-            return answer.status, json.loads(lines[-1]) if lines else None
-        except (OSError, http.client.HTTPException):
-            return 0, None
-        finally:
-            connection.close()
-
-    def most_memory(self) -> int:
-        """The most bytes that the server's own process, a child of its supervisor, has had."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        lines = Path(f"/proc/{children[0]}/status").read_text().splitlines()
-        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+def _server(work: Path, **options: Any) -> Server:
+    """A server of an index of its own."""
+    return Server(copied(work / "base", work / "attacked"), **options)
 
 
 def _at_once(works: list[Callable[[], Any]]) -> list[Any]:
@@ -120,20 +71,24 @@ def _at_once(works: list[Callable[[], Any]]) -> list[Any]:
 
 def _greedy(work: Path, chance: random.Random, effort: Effort) -> Totals:
     """One client asks 32 costly questions at once, again and again; another one's few are all answered."""
+    from tests.conftest import make_reader
+
     totals = Totals()
     done = threading.Event()
-    with _Server(work, reader=True, waiting=16, at_once=32, cache=0) as server:
+    folder = work / "crowd reader"
+    make_reader(folder)
+    with _server(work, reader=folder, waiting=16, at_once=32, cache=0) as server:
 
         def greedy(number: int) -> None:
             while not done.is_set():
-                server.asked("/v1/ask", {"question": f"king {number} {chance.random()}", "k": 100}, "10.0.0.1")
+                _asked(server, "/v1/ask", {"question": f"king {number} {chance.random()}", "k": 100}, "10.0.0.1")
 
         threads = [threading.Thread(target=greedy, args=(number,)) for number in range(32)]
         for thread in threads:
             thread.start()
         try:
             for number in effort.some(range(3 if effort.short else 30)):
-                status, said = server.asked("/v1/ask", {"question": f"king of the river {number}"}, "10.0.0.2")
+                status, said = _asked(server, "/v1/ask", {"question": f"king of the river {number}"}, "10.0.0.2")
                 totals.judge("survived" if status == 200 else "stuck", f"beside a greedy client: {status} {said}")
         finally:
             done.set()
@@ -147,14 +102,14 @@ def _slow_uploads(work: Path, chance: random.Random, effort: Effort) -> Totals:
     totals = Totals()
     head = (b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"X-Forwarded-For: 10.1.0.%d\r\nContent-Length: 1000000\r\n\r\n{")  # fmt: skip
-    with _Server(work, upload_seconds=2.0) as server:
+    with _server(work, upload_seconds=2.0) as server:
         slow = [socket.create_connection(("127.0.0.1", server.port), _SECONDS) for _ in range(40)]
         for number, connection in enumerate(slow):
             connection.sendall(head % number)
         until = time.monotonic() + _SECONDS
         status = 503
         while status == 503 and time.monotonic() < until:
-            status, _ = server.asked("/v1/documents", {"documents": [{"id": "x", "text": "river"}]}, "10.0.0.2")
+            status, _ = _asked(server, "/v1/documents", {"documents": [{"id": "x", "text": "river"}]}, "10.0.0.2")
             time.sleep(0.1)
         totals.judge("survived" if status == 200 else "stuck", f"an upload beside slow ones: {status}")
         for connection in slow:
@@ -176,11 +131,11 @@ def _large_uploads(work: Path, chance: random.Random, effort: Effort) -> Totals:
     edge = b'--edge\r\nContent-Disposition: form-data; name="files"; filename="large.png"\r\n\r\n'
     form = edge + text + b"\r\n--edge--\r\n"
     documents = b'{"documents": [{"id": "large", "text": "' + text + b'"}, {"id": 5}]}'
-    with _Server(work) as server:
+    with _server(work) as server:
         before = server.most_memory()
         bodies = [(form, "multipart/form-data; boundary=edge"), (documents, "application/json")]
         works = [
-            lambda number=number: server.asked("/v1/documents", *_swapped(bodies[number % 2], f"10.2.0.{number}"))
+            lambda number=number: _asked(server, "/v1/documents", *_swapped(bodies[number % 2], f"10.2.0.{number}"))
             for number in range(6 if effort.short else 24)
         ]
         answers = _at_once(works)
@@ -191,7 +146,7 @@ def _large_uploads(work: Path, chance: random.Random, effort: Effort) -> Totals:
             totals.judge("stuck", f"no large upload was taken: {[status for status, _ in answers]}")
         grown = server.most_memory() - before
         totals.judge("survived" if grown < _MOST_GROWTH else "stuck", f"the server grew by {grown >> 20} MB")
-        status, _ = server.asked("/v1/search", {"question": "river"}, "10.0.0.2")
+        status, _ = _asked(server, "/v1/search", {"question": "river"}, "10.0.0.2")
         totals.judge("survived" if status == 200 else "stuck", f"a search afterwards: {status}")
     return totals
 
@@ -203,7 +158,7 @@ def _swapped(body: tuple[bytes, str], client: str) -> tuple[bytes, str, str]:
 def _cut(work: Path, chance: random.Random, effort: Effort) -> Totals:
     """A file is cut short while questions are answered: each answer is right, or 503, or the connection is lost."""
     totals = Totals()
-    with _Server(work, cache=0) as server:
+    with _server(work, cache=0) as server:
         expected = {question: _found(server, question) for question in QUESTIONS}
         files = sorted(path for path in server.index.rglob("*") if path.stat().st_size > 1 and path.is_file())
         files = [
@@ -221,7 +176,7 @@ def _cut(work: Path, chance: random.Random, effort: Effort) -> Totals:
     return totals
 
 
-def _cut_one(server: _Server, path: Path, expected: dict[str, Any]) -> tuple[str, str, int]:
+def _cut_one(server: Server, path: Path, expected: dict[str, Any]) -> tuple[str, str, int]:
     seen: list[tuple[str, Any]] = []
     done = threading.Event()
 
@@ -247,13 +202,13 @@ def _cut_one(server: _Server, path: Path, expected: dict[str, Any]) -> tuple[str
         return "wrong", f"{path.name} cut short: {str(other[0])[:300]}", crashed
     until = time.monotonic() + _SECONDS
     while any(_found(server, question) != right for question, right in expected.items()):
-        if time.monotonic() > until or server.process.poll() is not None:
+        if time.monotonic() > until or not server.runs():
             return "stuck", f"{path.name} cut short and whole again: {_found(server, QUESTIONS[0])}", crashed
         time.sleep(0.1)
     return "survived", "", crashed
 
 
-def _found(server: _Server, question: str) -> Any:
+def _found(server: Server, question: str) -> Any:
     """What is found, or the status if nothing is."""
-    status, said = server.asked("/v1/search", {"question": question, "k": 30}, "10.0.0.2")
+    status, said = _asked(server, "/v1/search", {"question": question, "k": 30}, "10.0.0.2")
     return [[hit["passage"]["id"], round(hit["score"], 4)] for hit in said["hits"]] if status == 200 else status

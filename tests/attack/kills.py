@@ -3,12 +3,53 @@
 import random
 import signal
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mundap.index.verify import verify
 from tests.attack.children import TOO_LONG, Effort, Totals, arm, child, counted
 from tests.attack.product import copied, same, state, verbs
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """What is killed.
+
+    Attributes:
+        name: What it does.
+        begin: Put its files as they are before.
+        run: Do it, to the end or to the n-th change of a file; gives the number of changes.
+        verdict: What a kill left behind, for a verdict and a note.
+        exact: It makes the same changes each time.
+    """
+
+    name: str
+    begin: Callable[[], Any]
+    run: Callable[[int], int]
+    verdict: Callable[[str], tuple[str, str]]
+    exact: bool = True
+
+    def kill_at(self, places: Iterable[int], totals: Totals) -> None:
+        """Kill it at these changes of a file."""
+        for at in places:
+            self.begin()
+            code, said = child(lambda at=at: self.run(at))
+            if code == -signal.SIGKILL:
+                totals.judge(*self.verdict(f"{self.name} killed at {at}"))
+            elif code or self.exact or at == 1:  # threads share their writes differently: the last may not come
+                totals.judge("stuck", f"{self.name} at {at}: {code} {said}")
+
+    def kill_after(self, delays: Iterable[float], totals: Totals) -> None:
+        """Kill it after so many seconds."""
+        for delay in delays:
+            self.begin()
+            code, said = child(lambda: self.run(0), delay)
+            if code == TOO_LONG:
+                totals.judge(*self.verdict(f"{self.name} killed after {delay:.3f} s"))
+            elif code:  # it may be done sooner than the last time
+                totals.judge("stuck", f"{self.name}: {code} {said}")
 
 
 def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Totals]:
@@ -23,35 +64,24 @@ def _verb(work: Path, verb: str, chance: random.Random, effort: Effort) -> Total
     base = work / ("nothing" if verb == "index" else "base")
     out = work / "attacked"
 
-    def whole(at: int) -> Any:
+    def run(at: int) -> int:
         arm(out, at)
         verbs(work)[verb](out)
         return counted()
 
     _, before = child(lambda: state(copied(base, out)))
     began = time.monotonic()
-    code, changes = child(lambda: whole(0))
+    code, changes = child(lambda: run(0))
     took = time.monotonic() - began
     if code:
         totals.judge("stuck", f"{verb} fails without a kill: {changes}")
         return totals
     _, after = child(lambda: state(out))
-    for at in effort.some(moments(changes, effort, chance)):
-        copied(base, out)
-        code, said = child(lambda at=at: whole(at))
-        if code == -signal.SIGKILL:
-            totals.judge(*_verdict(out, verb, f"{verb} killed at {at}", before, after, work))
-        elif code or at == 1:  # the last moments are sometimes not reached: threads share their writes differently
-            totals.judge("stuck", f"{verb} at {at}: {code} {said}")
-    for _ in effort.some(range(at_random(effort)), least=0):
-        copied(base, out)
-        delay = chance.uniform(0.0, took)
-        code, said = child(lambda: whole(0), delay)
-        if code == TOO_LONG:
-            where = f"{verb} killed after {delay:.3f} s"
-            totals.judge(*_verdict(out, verb, where, before, after, work))
-        elif code:  # it may be done sooner than the last time
-            totals.judge("stuck", f"{verb}: {code} {said}")
+    victim = Victim(
+        verb, lambda: copied(base, out), run, lambda where: _verdict(out, verb, where, before, after, work), False
+    )
+    victim.kill_at(effort.some(moments(changes, effort, chance)), totals)
+    victim.kill_after(effort.some(random_delays(took, effort, chance), least=0), totals)
     return totals
 
 
@@ -65,9 +95,9 @@ def moments(changes: int, effort: Effort, chance: random.Random) -> list[int]:
     return chosen
 
 
-def at_random(effort: Effort) -> int:
-    """How often to kill at a random moment."""
-    return 1 if effort.short else 10
+def random_delays(seconds: float, effort: Effort, chance: random.Random) -> list[float]:
+    """Random moments of what takes so many seconds."""
+    return [chance.uniform(0.0, seconds) for _ in range(1 if effort.short else 10)]
 
 
 def _verdict(out: Path, verb: str, where: str, before: Any, after: Any, work: Path) -> tuple[str, str]:

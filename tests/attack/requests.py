@@ -2,30 +2,19 @@
 
 import contextlib
 import http.client
-import json
 import os
 import random
-import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.attack.children import LIBRARY, Effort, Totals, child
+from tests.attack.children import Effort, Totals, child
 from tests.attack.product import copied, same, state
+from tests.attack.server import Server, children_of
 
-_RUN = """
-import sys
-from pathlib import Path
-from mundap.serving.server import serve
-from mundap.serving.settings import Limits, Settings
-settings = Settings({"main": Path(sys.argv[1])}, port=0, writable=True, reader="", limits=Limits(rate=0, seconds=900.0, write_seconds=3600.0))
-serve(settings, lambda address: print(address, flush=True))
-"""
 _PIECES = [b"GET / HTTP/1.1\r\n", b"POST /v1/search HTTP/1.1\r\n", b"Host: localhost\r\n", b"Host: \xff\r\n", b"Content-Length: 5\r\n",
            b"Content-Length: -1\r\n", b"Content-Length: 99999999999999999999\r\n", b"Transfer-Encoding: chunked\r\n", b"\r\n",
            b"ffffffffffffffff\r\n", b"0\r\n\r\n", b'{"question": "river"}', b'{"question": ' + b"[" * 5000, b"\0", b"\x16\x03\x01",
@@ -46,20 +35,16 @@ def attack(work: Path, chance: random.Random, effort: Effort) -> dict[str, Total
 
 def _nonsense(work: Path, chance: random.Random, effort: Effort) -> Totals:
     totals = Totals()
-    server, port = _started(copied(work / "base", work / "attacked"))
-    try:
-        for number in range(30 if effort.short else 1000):
+    with Server(copied(work / "base", work / "attacked")) as server:
+        for number in effort.some(range(30 if effort.short else 1000), least=10):
             data = b"".join(chance.choice(_PIECES) for _ in range(chance.randrange(1, 12)))
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as connection:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port), 5) as connection:
                 connection.sendall(data)
                 connection.settimeout(0.2)
                 connection.recv(4096)
             if number % 10 == 9:
-                well = server.poll() is None and _asked(port, "GET", "/healthz") == 200
+                well = server.runs() and server.asked("GET", "/healthz")[0] == 200
                 totals.judge("survived" if well else "stuck", f"after {data[:80]!r}")
-    finally:
-        server.kill()
-        server.wait()
     return totals
 
 
@@ -69,29 +54,6 @@ def _kills(work: Path, chance: random.Random, effort: Effort) -> Totals:
     for number in effort.some(range(2 if effort.short else 40)):
         totals.judge(*_killed(out, chance, number))
     return totals
-
-
-def _started(out: Path, killer: Path | None = None) -> tuple[Any, int]:
-    """A server and its port; with the file that tells its writer when to die."""
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    if killer is not None:
-        environment |= {"LD_PRELOAD": os.environ[LIBRARY], "KILLER_FILE": str(killer)}
-    server = subprocess.Popen(
-        [sys.executable, "-c", _RUN, str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    )
-    assert server.stdout is not None
-    found = re.search(rb":(\d+)", server.stdout.readline())
-    assert found is not None
-    return server, int(found.group(1))
-
-
-def _asked(port: int, method: str, path: str, body: Any = None) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=900)  # a busy machine is no failure
-    data = json.dumps(body) if body is not None else None
-    connection.request(method, path, data, {"content-type": "application/json"})
-    answer = connection.getresponse()
-    said = answer.read()
-    return 0 if b'"error"' in said else answer.status
 
 
 def _kill_later(process: int, seconds: float) -> int:
@@ -106,22 +68,21 @@ def _kill_later(process: int, seconds: float) -> int:
 
 def _killed(out: Path, chance: random.Random, number: int) -> tuple[str, str]:
     """Put documents in one by one, kill the server at some moment: what was reported is there."""
-    server, port = _started(out)
+    server = Server(out)
     reported: list[str] = []
     delay = chance.uniform(0.0, 1.5)  # after the first one is in: before it, there is nothing to lose
     killer = 0
     with contextlib.suppress(OSError, http.client.HTTPException):
         for position in range(10_000):
             name = f"upload {number} {position}"
-            if _asked(port, "POST", "/v1/documents", {"documents": [{"id": name, "text": "river"}]}) == 200:
+            if server.put(name, "river"):
                 reported.append(name)
             elif not reported:
                 break
-            killer = killer or _kill_later(server.pid, delay)
+            killer = killer or _kill_later(server.process.pid, delay)
     if killer:
         os.waitpid(killer, 0)
     server.kill()
-    server.wait()
     if not reported:
         return "stuck", "no document could be put in"
 
@@ -150,49 +111,41 @@ def _killed_writers(work: Path, chance: random.Random, effort: Effort) -> Totals
     out = copied(work / "base", work / "attacked")
     killer = work / "killer"
     killer.unlink(missing_ok=True)
-    server, port = _started(out, killer)
     moments = iter(range(1, 10_000))
     if effort.short:
         moments = iter(sorted(chance.sample(range(1, 100), 2)))
-    try:
+    with Server(out, killer=killer) as server:
         for at in effort.some(moments):
             killer.write_text(f"{at} {out} mundap.serving.writing")
-            _end_writer(server.pid)  # the next one reads that file
+            _end_writer(server)  # the next one reads that file
             _, before = child(lambda: state(out))
-            status = _asked(port, "POST", "/v1/documents", {"documents": [{"id": f"w{at}", "text": f"river {at}"}]})
+            done = server.put(f"w{at}", f"river {at}")
             killer.unlink()
-            if status == 200:  # it was done before that moment: there are no later ones
+            if done:  # it was done before that moment: there are no later ones
                 break
-            totals.judge(*_after_its_death(out, port, at, before))
-    finally:
-        server.kill()
-        server.wait()
+            totals.judge(*_after_its_death(server, at, before))
     if not totals.tried:
         totals.judge("stuck", "the writer was never killed")
     return totals
 
 
-def _end_writer(server: int) -> None:
-    """End the writer of a server, if there is one: it is a child of the server, which is one of its supervisor."""
-    for child_of_supervisor in _children(server):
-        for process in _children(child_of_supervisor):
+def _end_writer(server: Server) -> None:
+    """End the writer of a server, if there is one."""
+    for own in server.own():
+        for process in children_of(own):
             if b"mundap.serving.writing" in Path(f"/proc/{process}/cmdline").read_bytes():
                 os.kill(process, signal.SIGKILL)
                 while Path(f"/proc/{process}").exists():  # until the server has noticed
                     time.sleep(0.01)
 
 
-def _children(process: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
-def _after_its_death(out: Path, port: int, at: int, before: Any) -> tuple[str, str]:
+def _after_its_death(server: Server, at: int, before: Any) -> tuple[str, str]:
     """What was said to have failed is there as a whole or not at all, and the same request succeeds."""
+    out = server.index
     code, now = child(lambda: state(out))
     if code or (not same(now, before) and now["count"] != before["count"] + 1):
         return "lost", f"the writer killed at {at}: {now}"
-    status = _asked(port, "POST", "/v1/documents", {"documents": [{"id": f"w{at}", "text": f"river {at}"}]})
-    if status != 200:
-        return "stuck", f"the writer killed at {at}: the same request again: {status}"
+    if not server.put(f"w{at}", f"river {at}"):
+        return "stuck", f"the writer killed at {at}: the same request fails again"
     code, said = child(lambda: _looked(out, [f"w{at}"]))
     return ("survived", "") if (code, said) == (0, []) else ("lost", f"the writer killed at {at}: {said}")

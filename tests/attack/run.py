@@ -1,7 +1,8 @@
 """Attack the product and report the totals: `python -m tests.attack.run [--short]`.
 
 What is reported: tried, survived, lost (0 is the promise), silently wrong (0), stuck (0). Exit 1 if any is not 0.
-It ends in any case, after `--seconds` at the latest, and ends whatever it started.
+After `--seconds` nothing more is begun: `unfinished` names the kinds of attack of which not all was tried. It ends in
+any case, and ends whatever it started.
 """
 
 import argparse
@@ -11,9 +12,11 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -22,8 +25,12 @@ from tests.attack.children import LIBRARY, Effort, Totals, child, left_running, 
 
 _MEMORY_DISK = Path("/dev/shm")  # kills and damage need no real disk, and a busy one makes every fsync wait
 _ROOM = 1 << 30
+_SECONDS = 1500.0
 _SHORT_SECONDS = 12.0  # for each kind of attack; on an idle machine most need less
+_PATIENCE = 6 * 3600  # seconds until the attack itself is stuck, on however busy a machine
+_RESULTS = "results.json"
 _SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
+Family = Callable[[Path, random.Random, Effort], dict[str, Totals]]
 
 
 class _Stopped(Exception):
@@ -39,19 +46,24 @@ def main() -> int:
         "--only", default="", help="kills, training, damage, limits, beside, hostile, requests, crowd or soak"
     )
     words.add_argument("--most", type=int, default=None, help="moments of each kind to kill at; all if not given")
-    words.add_argument("--seconds", type=int, default=None, help="give up after so long; 1800 if short, else 6 hours")
+    words.add_argument(
+        "--seconds", type=int, default=None, help="begin nothing after so long; 1500, or 12 for each kind if short"
+    )
+    words.add_argument("--at-once", type=int, default=None, help="kinds of attack at a time; cores and one more")
     given = words.parse_args()
     totals: dict[str, Totals] = {}
+    took: dict[str, int] = {}
+    unfinished: list[str] = []
     with tempfile.TemporaryDirectory(prefix="mundap-attack-", dir=_place()) as folder:
         Path(folder).chmod(0o755)  # another user is one of the attacks
         preloaded(Path(folder))
         for number in _SIGNALS:
             signal.signal(number, _stop)
-        signal.alarm(given.seconds or (1800 if given.short else 6 * 3600))
+        signal.alarm(_PATIENCE)
         began = time.monotonic()
         patience = 20.0
         try:
-            _attack(Path(folder), given, totals)
+            _attack(Path(folder), given, totals, took, unfinished)
         except _Stopped as error:
             totals.setdefault("the whole", Totals()).judge("stuck", str(error))
             patience = 0.0
@@ -60,9 +72,11 @@ def main() -> int:
             for number in _SIGNALS:  # what was found is told in any case
                 signal.signal(number, signal.SIG_IGN)
             _end_all(totals, patience)
+            _unmount(folder)
             shutil.rmtree(Path(os.environ[LIBRARY]).parent, ignore_errors=True)  # of the process before this one
     sums = summed(totals)
-    report = {"seed": given.seed, "short": given.short, "seconds": round(time.monotonic() - began)}
+    report = {"seed": given.seed, "short": given.short, "seconds": round(time.monotonic() - began), "took": took}
+    report["unfinished"] = unfinished
     report |= {"attacks": {name: one.as_dict() for name, one in totals.items()}} | sums
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
     return 0 if sums["tried"] == sums["survived"] else 1
@@ -89,41 +103,91 @@ def _end_all(totals: dict[str, Totals], patience: float) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-def _attack(work: Path, given: argparse.Namespace, totals: dict[str, Totals]) -> None:
+def _unmount(folder: str) -> None:
+    """Take away the disks of an attack that was ended: a folder with one cannot be removed."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        if (place := line.split()[1]).startswith(folder):
+            subprocess.run(["umount", "-l", place], check=False)
+
+
+def _attack(
+    work: Path, given: argparse.Namespace, totals: dict[str, Totals], took: dict[str, int], unfinished: list[str]
+) -> None:
+    """Several kinds of attack at the same time, each in a process and a folder of its own."""
     import mundap.index.build
     import mundap.pipeline.index  # noqa: F401  once, for all the children: it starts no thread
+    from mundap.machine import cores
     from mundap.text.language import likely
     from tests.attack import beside, crowd, damage, hostile, kills, limits, requests, soak, training
     from tests.attack.product import prepared
 
-    likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
-    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not fork"
-    work = work / "work"
-    code, said = child(lambda: str(prepared(work)))
-    if code:
-        raise SystemExit(f"the index to attack cannot be made: {said}")
-    families: dict[str, Callable[[Path, random.Random, Effort], dict[str, Totals]]] = {
-        "kills": kills.attack,
+    families: dict[str, Family] = {  # those that take longest are first
+        "soak": soak.attack,
+        "requests": requests.attack,
         "training": training.attack,
+        "kills": kills.attack,
+        "crowd": crowd.attack,
         "damage": damage.attack,
         "limits": limits.attack,
-        "beside": beside.attack,
         "hostile": hostile.attack,
-        "requests": requests.attack,
-        "crowd": crowd.attack,
-        "soak": soak.attack,
+        "beside": beside.attack,
     }
-    for name, family in families.items():
-        if given.only in ("", name):
-            began = time.monotonic()
-            effort = Effort()
-            if given.short:
-                effort = Effort(True, given.most or 3, _SHORT_SECONDS)
-            elif given.most:
-                effort = Effort(most=given.most)
-            chance = random.Random(f"{given.seed} {name}")  # the same alone and among the others
-            totals |= family(work, chance, effort)
-            sys.stderr.write(f"{name}: {time.monotonic() - began:.0f} s\n")
+    likely("the river and the king of the mountain", ("en", "de"))  # its tables are read once
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with threads must not fork"
+    base = work / "work"
+    code, said = child(lambda: str(prepared(base)))
+    if code:
+        raise SystemExit(f"the index to attack cannot be made: {said}")
+    waiting = [name for name in families if given.only in ("", name)]
+    until = time.monotonic() + (given.seconds or _SECONDS)
+    running: dict[int, tuple[str, float]] = {}
+    while waiting or running:
+        if waiting and len(running) < (given.at_once or cores() + 1):  # servers mostly wait
+            name = waiting.pop(0)
+            folder = shutil.copytree(base, work / name)
+            running[_started(families[name], folder, name, given, until)] = (name, time.monotonic())
+            continue
+        process, status = os.wait()
+        name, began = running.pop(process)
+        took[name] = round(time.monotonic() - began)
+        sys.stderr.write(f"{name}: {took[name]} s\n")
+        found, complete = _results(work / name, name, os.waitstatus_to_exitcode(status))
+        totals |= found
+        unfinished += [] if complete else [name]
+
+
+def _started(family: Family, folder: Path, name: str, given: argparse.Namespace, until: float) -> int:
+    """Run a kind of attack in a process of its own; its id."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        effort = Effort(False, given.most, until - time.monotonic())
+        if given.short:
+            effort = Effort(True, given.most or 3, given.seconds or _SHORT_SECONDS)
+        chance = random.Random(f"{given.seed} {name}")  # the same alone and among the others
+        totals = family(folder, chance, effort)
+        found = {name: one.as_dict() for name, one in totals.items()}
+        (folder / _RESULTS).write_text(json.dumps({"totals": found, "complete": not effort.over}))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:  # whatever happens, this process goes no further
+        os._exit(code)
+
+
+def _results(folder: Path, name: str, code: int) -> tuple[dict[str, Totals], bool]:
+    """What came of a kind of attack, and whether all of it was tried."""
+    if code:
+        failed = Totals()
+        failed.judge("stuck", f"the attack itself failed: {code}")
+        return {name: failed}, False
+    found = json.loads((folder / _RESULTS).read_text())
+    shutil.rmtree(folder, ignore_errors=True)
+    return {name: Totals(**facts) for name, facts in found["totals"].items()}, found["complete"]
 
 
 if __name__ == "__main__":

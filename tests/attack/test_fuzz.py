@@ -163,6 +163,14 @@ def test_the_seeds_of_atheris_and_what_it_found(name, tmp_path):
         fuzz.parse(name, path.read_bytes(), folder)
 
 
+@pytest.mark.parametrize("name", ["tokenizer", "vectors", "upload"])
+@given(changes=damages())
+@FUZZ
+def test_a_damaged_seed_is_an_error_of_ours(name, changes, tmp_path_factory):
+    for path in fuzz.cases(name):
+        fuzz.parse(name, damaged(path.read_bytes(), changes), tmp_path_factory.mktemp("seed"))
+
+
 @given(text=st.lists(PIECES.map(lambda piece: piece.decode("utf-8", "replace")) | st.text(max_size=12), max_size=40))
 @FUZZ
 def test_wikitext_of_nonsense_is_prose(text):

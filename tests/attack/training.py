@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from mundap.disk import checksum
-from tests.attack.children import TOO_LONG, Effort, Totals, arm, child, counted
-from tests.attack.kills import at_random, moments
+from tests.attack.children import Effort, Totals, arm, child, counted
+from tests.attack.kills import Victim, moments, random_delays
 from tests.attack.product import ReadHere, copied
 
 _PUBLISHED = (0, 2, 4)  # steps
@@ -92,41 +92,28 @@ def _train(work: Path, kind: str, out: Path) -> int:
 def _kind(work: Path, kind: str, chance: random.Random, effort: Effort) -> Totals:
     totals, out = Totals(), work / "run"
 
-    def whole(at: int) -> tuple[int, int]:
+    def run(at: int) -> int:
         arm(out, at)
-        return _train(work, kind, out), counted()
+        _train(work, kind, out)
+        return counted()
+
+    def verdict(where: str) -> tuple[str, str]:
+        return _verdict(work, kind, out, where, after)
 
     copied(work / "nothing", out)
     began = time.monotonic()
-    code, said = child(lambda: whole(0))
+    code, changes = child(lambda: run(0))
     took = time.monotonic() - began
     if code:
-        totals.judge("stuck", f"{kind} fails without a kill: {said}")
+        totals.judge("stuck", f"{kind} fails without a kill: {changes}")
         return totals
     _, after = child(lambda: _learnt(out))
-    for at in effort.some(moments(said[1], effort, chance)):
-        copied(work / "nothing", out)
-        code, error = child(lambda at=at: whole(at))
-        if code == -signal.SIGKILL:
-            totals.judge(*_verdict(work, kind, out, f"{kind} killed at {at}", after))
-        else:
-            totals.judge("stuck", f"{kind} at {at}: {code} {error}")
-    for _ in effort.some(range(at_random(effort)), least=0):
-        copied(work / "nothing", out)
-        delay = chance.uniform(0.0, took)
-        code, error = child(lambda: whole(0), delay)
-        if code == TOO_LONG:
-            totals.judge(*_verdict(work, kind, out, f"{kind} killed after {delay:.2f} s", after))
-        elif code:
-            totals.judge("stuck", f"{kind}: {code} {error}")
-    # A finished run that is started again writes its model anew.
-    _, ended = child(lambda: whole(0))
-    for at in effort.some(moments(ended[1], effort, chance), least=0):
-        code, error = child(lambda at=at: whole(at))
-        if code == -signal.SIGKILL:
-            totals.judge(*_verdict(work, kind, out, f"finished {kind} killed at {at}", after))
-        else:
-            totals.judge("stuck", f"finished {kind} at {at}: {code} {error}")
+    victim = Victim(kind, lambda: copied(work / "nothing", out), run, verdict)
+    victim.kill_at(effort.some(moments(changes, effort, chance)), totals)
+    victim.kill_after(effort.some(random_delays(took, effort, chance), least=0), totals)
+    _, changes = child(lambda: run(0))
+    finished = Victim(f"finished {kind}", lambda: None, run, verdict)  # started again it writes its model anew
+    finished.kill_at(effort.some(moments(changes, effort, chance), least=0), totals)
     return totals
 
 

@@ -198,6 +198,17 @@ def test_broken_weights_are_said(tmp_path, name, content):
     assert not (tmp_path / "out").exists()
 
 
+def test_weights_that_are_a_program_are_not_run(tmp_path):
+    from mundap.encoder.export import export
+
+    source = make_checkpoint(tmp_path / "checkpoint")
+    (source / "model.safetensors").unlink()
+    (source / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch " + bytes(tmp_path / "run") + b"'\ntR.")
+    with pytest.raises(ModelError, match="code in them, which is never run. Save them as safetensors"):
+        export(source, tmp_path / "out")
+    assert not (tmp_path / "run").exists()
+
+
 def test_int8_bears_a_dimension_much_larger_than_the_rest(tmp_path):
     """As real encoders have them. Smoothing changes nothing but the scale of what is rounded."""
     import onnxruntime

@@ -165,6 +165,10 @@ def rewritten(out, change):
         (lambda body: body["lexical"]["files"][0].update(path="/etc/passwd"), "is not below it"),
         (lambda body: body["segments"][0]["files"][0].update(path="segments/../../x"), "is not below it"),
         (lambda body: body.update(dense=[]), "is not an object"),
+        (lambda body: body.update(next_number=0), "next_number is in use already"),
+        (lambda body: body["segments"][0].update(last=0), "do not fit"),
+        (lambda body: body["segments"][0].update(passages=1 << 61), "do not fit"),
+        (lambda body: body["segments"].append(body["segments"][0]), "do not fit"),
     ],
 )
 def test_a_manifest_with_a_wrong_field_is_an_error_and_no_crash(corpus, tmp_path, change, message):

@@ -2,13 +2,23 @@
 
 import json
 import tarfile
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from mundap import Index
 from mundap.index.build import add, compact, delete
-from mundap.index.manifest import FORMAT, READABLE, Manifest
+from mundap.index.manifest import (
+    FORMAT,
+    READABLE,
+    DenseEntry,
+    FileEntry,
+    LexicalEntry,
+    Manifest,
+    SegmentEntry,
+    Settings,
+)
 from mundap.index.verify import verify
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -47,3 +57,20 @@ def test_an_index_of_each_format_is_changed_and_becomes_one_of_the_newest(golden
     compact(out)
     assert verify(out) == []
     assert len(Index(out).search("river", 20)) == len(expected["river"]) - 1
+
+
+FROZEN = {
+    Manifest: "settings lexical generation next_number next_segment segments deleted dense tool job",
+    Settings: "words overlap sentences chunks language hangul model fingerprint dimension dense recall k1 b",
+    LexicalEntry: "folder files",
+    SegmentEntry: "name first last passages documents files",
+    DenseEntry: "file kind until passages probes candidates recall",
+    FileEntry: "path bytes sha256",
+}
+
+
+@pytest.mark.parametrize("record", FROZEN, ids=lambda record: record.__name__)
+def test_format_2_is_frozen(record):
+    """A field that an older program may overlook is added here too. For any other, `FORMAT` becomes 3."""
+    assert FORMAT == 2
+    assert [one.name for one in fields(record)] == FROZEN[record].split()

@@ -177,6 +177,28 @@ def test_deep_json_is_no_config(tmp_path):
         EncoderConfig.load(path.parent)
 
 
+def without_unknown(folder):
+    """Take the token for unknown letters out of a model's tokenizer, and its checksum out of the config."""
+    path = folder / "tokenizer.json"
+    facts = json.loads(path.read_text())
+    del facts["model"]["vocab"]["[UNK]"]
+    path.write_text(json.dumps(facts))
+    edit(folder, sha256={})
+
+
+def test_a_tokenizer_that_opens_and_fails_at_some_text_is_said(tmp_path):
+    encoder, reader = make_model(tmp_path / "m"), make_reader(tmp_path / "r")
+    without_unknown(encoder)
+    without_unknown(reader)
+    with pytest.raises(ModelError, match="the tokenizer fails: WordPiece error: .*Export the model again"):
+        Encoder(encoder).encode_questions(["강"])
+    with pytest.raises(ModelError, match="the tokenizer fails: "):
+        Reader(reader).read("강", [("", "a river")])
+    (encoder / "tokenizer.json").write_text('{"model": {"type": "nonsense"}}')
+    with pytest.raises(ModelError, match="tokenizer.json: .*Export the model again"):
+        Encoder(encoder).encode_questions(["river"])
+
+
 def test_weights_of_another_dimension_are_named(tmp_path):
     for dimension in (1, 8):
         folder = make_model(tmp_path / f"m{dimension}", dimension)

@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(folder, start):
-    limits = {"rate": 0, "upload_seconds": 1.0, "uploads": 2}
+    limits = {"rate": 0, "upload_seconds": 1.0, "head_seconds": 2.0, "uploads": 2}
     return start({"main": folder / "i"}, writable=True, proxy="127.0.0.1", names=["docs.example"], limits=limits)
 
 
@@ -113,6 +113,31 @@ def test_a_body_that_comes_in_drops_is_ended_soon(server):
         connection.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                            b"Content-Length: 1000000\r\n\r\n{")  # fmt: skip
         assert connection.recv(1000).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    ("reason", "sent"),
+    [
+        ("no HTTP", b"nonsense\r\n\r\n"),
+        ("head", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 40_000 + b"\r\n\r\n"),
+        ("slow", b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"),
+        ("slow", b"GET /v1/indexes HTTP/1.1\r\nHost: loc"),
+        ("size", b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n"
+                 b"Content-Type: application/json\r\n\r\n200000\r\n" + b"x" * 0x200000 + b"\r\n0\r\n\r\n"),
+    ],
+    ids=["no HTTP", "head", "slow body", "slow head", "size"],
+)  # fmt: skip
+def test_log_and_figures_say_why_a_request_was_refused(server, reason, sent):
+    counted = f'mundap_refused_total{{reason="{reason}"}}'
+
+    def count():
+        lines = server.get("/metrics").text.splitlines()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(counted)), 0)
+
+    before, lines = count(), len(server.log)
+    raw(server, sent)
+    until(lambda: any(f'"refused": "{reason}"' in line for line in server.log[lines:]))
+    assert count() == before + 1
 
 
 def test_no_more_than_so_many_send_files_at_once(server):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from mundap.models.session import tokenizing
 from mundap.text.questions import normalize_question
 
 _AT_ONCE = 512  # texts given to the tokenizer; an encoding holds much besides its ids
@@ -91,13 +92,15 @@ def _copied(tokenizer: Any) -> Any:
 
 
 def _truncating(tokenizer: Any, length: int) -> Any:
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(length, strategy="longest_first")
+    with tokenizing():
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(length, strategy="longest_first")
     return tokenizer
 
 
 def _encode(tokenizer: Any, texts: Sequence[str | tuple[str, str]]) -> list[list[int]]:
     ids: list[list[int]] = []
-    for start in range(0, len(texts), _AT_ONCE):
-        ids += [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + _AT_ONCE]))]
+    with tokenizing():
+        for start in range(0, len(texts), _AT_ONCE):
+            ids += [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + _AT_ONCE]))]
     return ids

@@ -201,6 +201,7 @@ class Manifest:
         try:
             manifest = _restored(cls, body, "", unknown)
             _check_names(manifest)
+            _check_numbers(manifest)
         except _Misfit as error:
             raise _damaged(path, f"is not as it should be: {error}") from None
         if unknown and to_change:
@@ -315,6 +316,17 @@ def _check_names(manifest: Manifest) -> None:
         path = PurePosixPath(entry.path)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in entry.path:
             raise _Misfit(f"the file {entry.path[:100]!r} is not below it")
+
+
+def _check_numbers(manifest: Manifest) -> None:
+    """The numbers of segments follow each other, there are enough of them, and new ones are beyond all of these."""
+    free = 0
+    for segment in manifest.segments:
+        if segment.first < free or segment.passages > segment.last - segment.first + 1:
+            raise _Misfit(f"the numbers of segment {segment.name} do not fit")
+        free = segment.last + 1
+    if manifest.next_number < free:
+        raise _Misfit("next_number is in use already")
 
 
 def _damaged(path: Path, what: str) -> IndexDamaged:

@@ -6,8 +6,9 @@ shared within a batch, so a result would depend on what it was batched with.
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -110,6 +111,25 @@ def _open_session(path: Path) -> Any:
         raise ModelError(f"{path} is not a usable ONNX file. Export the model again. ({error})") from error
 
 
+@contextmanager
+def tokenizing(path: Path | None = None) -> Iterator[None]:
+    """Turn the failure of a tokenizer into a ModelError: one that was edited may open, and fail at some text.
+
+    Args:
+        path: Its file, if that is known.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except BaseException as error:
+        # The library raises plain Exception, and what Rust calls a panic is not even that.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        told = str(error).split("\n")[0][:200].rstrip(". ") or type(error).__name__
+        raise ModelError(f"{path or 'the tokenizer fails'}: {told}. Export the model again.") from error
+
+
 def open_tokenizer(path: Path, checksums: Mapping[str, str] | None = None) -> Any:
     """A tokenizer without padding or truncation of its own; a ModelError if its SHA-256 is not the one given."""
     check(path, checksums or {})
@@ -117,10 +137,8 @@ def open_tokenizer(path: Path, checksums: Mapping[str, str] | None = None) -> An
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer
 
-    try:
+    with tokenizing(path):
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises plain Exception
-        raise ModelError(f"{path}: {error}. Export the model again.") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

@@ -52,6 +52,8 @@ def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     if not lines:
         return type(error).__name__
+    if lines[0].startswith("Weights only load failed"):  # torch goes on with how to open it all the same
+        return "its weights are broken, or have code in them, which is never run. Save them as safetensors"
     return lines[0][:300]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mundap.models.folder import ReaderConfig
+from mundap.models.session import tokenizing
 from mundap.text.questions import normalize_question
 
 _MAX_TITLE = 32  # tokens
@@ -51,10 +52,11 @@ class Windows:
         tokenizer.no_padding()
         self._tokenizer = tokenizer
         self._config = config
-        single, pair = tokenizer.encode(""), tokenizer.encode("", "")
-        self._cls, self._sep = single.ids[:1], single.ids[-1:]
-        self._between = pair.ids[1:-1]
-        self._text_type = tokenizer.encode("a", "b").type_ids[-1]
+        with tokenizing():
+            single, pair = tokenizer.encode(""), tokenizer.encode("", "")
+            self._cls, self._sep = single.ids[:1], single.ids[-1:]
+            self._between = pair.ids[1:-1]
+            self._text_type = tokenizer.encode("a", "b").type_ids[-1]
 
     def of(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Window]]:
         """For each (title, text) its windows, at least one."""
@@ -73,7 +75,8 @@ class Windows:
         return rows
 
     def _encode(self, texts: list[str]) -> list[Any]:
-        return list(self._tokenizer.encode_batch(texts, add_special_tokens=False))
+        with tokenizing():
+            return list(self._tokenizer.encode_batch(texts, add_special_tokens=False))
 
     def _windows(self, head: list[int], tail: list[int], text: Any, text_type: int) -> list[Window]:
         """The windows of a text between tokens that are the same in all of them."""

@@ -1,5 +1,8 @@
 """The application: routes, the page, and what stands before them."""
 
+import contextlib
+from collections.abc import AsyncIterator
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -10,12 +13,20 @@ from mundap.errors import MundapError
 from mundap.serving import ask, compare, documents, embeddings, examples, status, uploads
 from mundap.serving.engine import Engine
 from mundap.serving.guard import Guard
-from mundap.serving.problems import RETRY, Busy, TooMany, TooSlow, failure, status_of
+from mundap.serving.metrics import Metrics
+from mundap.serving.problems import RETRY, Busy, Forbidden, TooLarge, TooMany, TooSlow, failure, status_of
 from mundap.serving.settings import Settings
 from mundap.serving.status import PAGE
 from mundap.version import __version__
 
-_WHY: dict[type[MundapError], str] = {Busy: "busy", TooSlow: "time", TooMany: "rate"}
+_WHY: dict[type[MundapError], str] = {
+    Busy: "busy",
+    TooSlow: "time",
+    TooMany: "rate",
+    TooLarge: "size",
+    Forbidden: "read-only",
+}
+_WHY_BY_STATUS = {408: "slow", 413: "size"}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -30,7 +41,7 @@ def create_app(settings: Settings) -> FastAPI:
         title="mundap",
         version=__version__,
         description="Answers from your own text, without an LLM.",
-        lifespan=lambda _: engine.running(),
+        lifespan=lambda _: _lifespan(engine),
         docs_url=None,  # FastAPI's own pages load scripts from elsewhere
         redoc_url=None,
     )
@@ -45,17 +56,26 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
+@contextlib.asynccontextmanager
+async def _lifespan(engine: Engine) -> AsyncIterator[dict[str, Metrics]]:
+    """Gives the figures to the connections: what they refuse reaches no route."""
+    async with engine.running():
+        yield {"metrics": engine.metrics}
+
+
 async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, MundapError)
     status = status_of(error)
-    if status in (429, 503):
+    if status == 503 or type(error) in _WHY:
         request.state.refused = _WHY.get(type(error), "index")
     message = request.app.state.engine.indexes.public(error)
     return JSONResponse(failure(message, status), status, RETRY if status in (429, 503) else None)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code in _WHY_BY_STATUS:
+        request.state.refused = _WHY_BY_STATUS[error.status_code]
     nothing = error.status_code == 404 and error.detail == "Not Found"
     message = "there is nothing at this address. /openapi.json says what there is."
     if not nothing:

@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+import logging
 from collections import OrderedDict
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from mundap.serving import logs
+from mundap.serving.clients import who
 from mundap.serving.guard import SECURITY
+from mundap.serving.metrics import Metrics
 from mundap.serving.problems import failure
 from mundap.serving.settings import Limits
 
 _LARGEST_HEAD = 32 << 10
+_TOO_LARGE = ("head", 431, f"the head of the request is larger than {_LARGEST_HEAD >> 10} kB")
 
 
 class _Connection(HttpToolsProtocol):
@@ -24,7 +29,7 @@ class _Connection(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._head = 0  # bytes of an unfinished head
         self._size = 0  # of the head in its parts: it may come with a body, in one piece
-        self._refusal = (400, "")
+        self._refusal = ("no HTTP", 400, "")
         self._in_head = True
         self._late: asyncio.TimerHandle | None = None  # closes it if the head does not come
         self._stuck: asyncio.TimerHandle | None = None  # closes it if the client does not read
@@ -34,7 +39,7 @@ class _Connection(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
             if not self.idle:
-                self._refuse(503, "too many connections. Try again in a moment.")
+                self._refuse("connections", 503, "too many connections. Try again in a moment.")
                 return
             self.idle.popitem(last=False)[0].transport.abort()
         self._wait()
@@ -51,7 +56,7 @@ class _Connection(HttpToolsProtocol):
             self._head += len(data)
         super().data_received(data)
         if self._in_head and self._head > _LARGEST_HEAD and not self.transport.is_closing():
-            self._refuse(431, f"the head of the request is larger than {_LARGEST_HEAD >> 10} kB")
+            self._refuse(*_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A request begins: its head must be there in time."""
@@ -74,7 +79,7 @@ class _Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there."""
         if self._size > _LARGEST_HEAD:
-            self._refusal = (431, f"the head of the request is larger than {_LARGEST_HEAD >> 10} kB")
+            self._refusal = _TOO_LARGE
             raise ValueError  # the parser ends with this, and the response is made by `send_400_response`
         self._in_head = False
         self._head = 0
@@ -99,19 +104,36 @@ class _Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What was received is no HTTP."""
-        status, message = self._refusal
-        self._refuse(status, message or msg)
+        reason, status, message = self._refusal
+        self._refuse(reason, status, message or msg)
 
     def _wait(self) -> None:
         self.idle[self] = None
         _cancel(self._late)
-        self._late = self.loop.call_later(self.limits.head_seconds, self.transport.abort)
+        self._late = self.loop.call_later(self.limits.head_seconds, self._give_up)
 
     def _go(self) -> None:
         self.idle.pop(self, None)
         _cancel(self._late)
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _give_up(self) -> None:
+        """The head did not come. Who sent none of it, as browsers do, wanted nothing."""
+        if self._head or self._size:
+            self._note("slow", 408)
+        self.transport.abort()
+
+    def _note(self, reason: str, status: int) -> None:
+        """Log and count a request that reaches no route."""
+        client = "local"
+        if self.client:
+            client = who(self.client[0])
+        logs.note("request", logging.INFO, status=status, client=client, refused=reason)
+        metrics = self.app_state.get("metrics")
+        if isinstance(metrics, Metrics):
+            metrics.refused.labels(reason).inc()
+
+    def _refuse(self, reason: str, status: int, message: str) -> None:
+        self._note(reason, status)
         body = json.dumps(failure(message, status)).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
                    (b"connection", b"close"), *SECURITY]  # fmt: skip
