@@ -1,28 +1,34 @@
-"""Kinds of codes for IVF, lists probed and candidates: where the table in `mundap/index/sizes.py` comes from.
+"""Kinds of codes for IVF, lists, probes and candidates: where the table in `mundap/index/sizes.py` comes from.
 
-One thread, CPU time of FAISS alone for one question at a time. Recall is the share of the true best 100 among the
-candidates, which re-ranking by the full vectors then puts first. All kinds share one set of lists.
+One thread, CPU time of FAISS alone for a question, one at a time and in batches of 64. Recall is the share of the true
+best 100 among the candidates, which re-ranking by the full vectors then puts first.
 
-    mundap bench scale --passages 400k -o OUT
-    python benchmarks/codes.py OUT/400000
+    mundap bench scale --passages 1M -o OUT
+    python benchmarks/codes.py OUT/1000000 --lists 4 8 16
 """
 
 import argparse
+import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import faiss
 import numpy as np
 
 from common import report
 from mundap.bench.work import corpus_of
-from mundap.index.sizes import TRAINED_ON, lists_for
+from mundap.index import dense
 
 K = 100
-KINDS = ("RaBitQfs", "RaBitQfs2", "RaBitQfs4", "PQ192x4fs", "PQ96x4fs", "Flat")
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.25)
-CANDIDATES = (1, 2, 3, 4, 8, 16)
+KINDS = ("RaBitQfs", "RaBitQfs2", "PQ192x4fs", "PQ96x4fs", "Flat")
+PROBES = (32, 64, 128, 256, 512)
+CANDIDATES = (1, 2, 3, 4, 6, 8, 16)
+BATCH = 64
 
 
 def main() -> None:
@@ -30,35 +36,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="one size of `mundap bench scale`, of 384 dimensions")
     parser.add_argument("--kinds", nargs="*", default=KINDS)
+    parser.add_argument("--lists", nargs="*", type=float, default=(4.0,), help="times the square root of the passages")
+    parser.add_argument("--probes", nargs="*", type=int, default=PROBES)
     arguments = parser.parse_args()
-    faiss.omp_set_num_threads(1)
+    faiss.cvar.distance_compute_blas_threshold = 20
     with np.load(arguments.folder.parent / "bank.npz", allow_pickle=False) as bank:
         questions, dimension = bank["questions"], bank["vectors"].shape[1]
     truth = [set(row) for row in np.load(arguments.folder / "exact.npy", allow_pickle=False).tolist()]
-    questions = questions[: len(truth)]
     corpus = corpus_of(arguments.folder, dimension)
-    lists = lists_for(len(corpus))
-    numbers = np.sort(np.random.default_rng(0).choice(len(corpus), min(len(corpus), TRAINED_ON * lists), replace=False))
-    sample = corpus.vectors(numbers.astype(np.uint64))
-    means = faiss.Kmeans(dimension, lists, niter=10, spherical=True, max_points_per_centroid=TRAINED_ON)
-    means.train(sample)
-    figures: dict[str, Any] = {"passages": len(corpus), "lists": lists}
-    for kind in arguments.kinds:
-        centres = faiss.IndexFlatIP(dimension)
-        centres.add(means.centroids)
-        index = faiss.index_factory(dimension, f"IVF{lists},{kind}", faiss.METRIC_INNER_PRODUCT)
-        index.quantizer, index.own_fields, index.quantizer_trains_alone = centres, False, 0
-        index.train(sample[:20_000])
-        for segment in corpus.segments:
-            for start in range(0, len(segment), 16_384):
-                index.add(np.asarray(segment.vectors[start : start + 16_384], np.float32))
-        figures[kind] = {f"{share:.0%}": measure(index, share, questions, truth) for share in SHARES}
-    report(f"codes-{len(corpus)}", figures)
+    figures: dict[str, Any] = {"passages": len(corpus)}
+    for factor in arguments.lists:
+        for kind in arguments.kinds:
+            index, seconds = built(corpus, int(factor * len(corpus) ** 0.5), kind)
+            found = {probes: measure(index, probes, questions[: len(truth)], truth) for probes in arguments.probes}
+            figures[f"{index.nlist} lists, {kind}"] = {"build_cpu_seconds": round(seconds, 1), **found}
+            report(f"codes-{len(corpus)}", figures)
 
 
-def measure(index: Any, share: float, questions: np.ndarray, truth: list[set[int]]) -> dict[str, float]:
+def built(corpus: Any, lists: int, kind: str) -> tuple[Any, float]:
+    """An index that the product made, but for its parameters, and the CPU seconds it took."""
+    dense.lists_for = lambda _: lists
+    dense.codes_for = lambda _: kind
+    with tempfile.TemporaryDirectory(dir=corpus.segments[0].folder.parent.parent) as scratch:
+        started = time.process_time()
+        dense.build(corpus, "ivf", Path(scratch) / "index")
+        seconds = time.process_time() - started
+        return faiss.read_index(str(Path(scratch) / "index")), seconds
+
+
+def measure(index: Any, probes: int, questions: np.ndarray, truth: list[set[int]]) -> dict[str, float]:
     """Recall by candidates a hit, and CPU milliseconds with 4 of them."""
-    index.nprobe = max(1, int(index.nlist * share))
+    faiss.omp_set_num_threads(1)
+    index.nprobe = probes
     most = index.search(questions, K * CANDIDATES[-1])[1].tolist()
     result = {
         f"x{factor}": round(
@@ -69,7 +78,16 @@ def measure(index: Any, share: float, questions: np.ndarray, truth: list[set[int
     started = time.process_time()
     for question in questions:
         index.search(question[None], 4 * K)
-    return {**result, "cpu_ms": round(1000 * (time.process_time() - started) / len(questions), 2)}
+    alone = time.process_time() - started
+    started = time.process_time()
+    for start in range(0, len(questions), BATCH):
+        index.search(questions[start : start + BATCH], 4 * K)
+    together = time.process_time() - started
+    return {
+        **result,
+        "one_cpu_ms": round(1000 * alone / len(questions), 2),
+        "batch_cpu_ms": round(1000 * together / len(questions), 2),
+    }
 
 
 if __name__ == "__main__":

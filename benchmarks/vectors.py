@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "MUNDAP_THREADS"):
     os.environ.setdefault(name, "1")  # before anything reads it: what matters is questions a second of a core
 
 import numpy as np  # noqa: E402
@@ -104,7 +104,7 @@ def ours(folder: Path, dimension: int) -> Iterator[Setting]:
         )
 
     yield setting("mundap (default)", "", 0, 0)
-    for effort in (Effort(32, 4), Effort(64, 4), Effort(128, 4), Effort(128, 8), Effort(256, 8), Effort(256, 16)):
+    for effort in (Effort(32, 3), Effort(64, 3), Effort(128, 3), Effort(128, 4), Effort(256, 4), Effort(512, 8)):
         yield setting("mundap", f"{effort.probes} probes x{effort.candidates}", *effort)
 
 
@@ -175,7 +175,7 @@ def scann_kind(vectors: np.ndarray) -> Iterator[Setting]:
             .build()
         )
     )
-    for share in (0.025, 0.05, 0.1, 0.2):
+    for share in (0.01, 0.025, 0.05, 0.1, 0.2):
         probes = max(1, round(leaves * share))
 
         def find(questions: np.ndarray, probes: int = probes) -> np.ndarray:

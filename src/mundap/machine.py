@@ -1,6 +1,11 @@
 """What the machine gives us to work with."""
 
 import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import TypeVar
+
+_In, _Out = TypeVar("_In"), TypeVar("_Out")
 
 
 def cores() -> int:
@@ -41,6 +46,26 @@ def one_blas_thread() -> int:
                 setter(1)
                 changed += 1
     return changed
+
+
+def in_threads(work: Callable[[_In], _Out], parts: Iterable[_In]) -> Iterator[_Out]:
+    """What `map` gives, each part in a thread of its own, as many at a time as there are cores.
+
+    For work in numpy and FAISS, which then take one core each.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    import faiss
+
+    _one_blas_thread_from_now_on()
+    with ThreadPoolExecutor(cores(), initializer=faiss.omp_set_num_threads, initargs=(1,)) as pool:
+        yield from pool.map(work, parts)
+
+
+@cache
+def _one_blas_thread_from_now_on() -> None:
+    """Once is enough, and looking for the libraries takes longer than a question."""
+    one_blas_thread()
 
 
 def end_with_parent() -> None:

@@ -138,10 +138,8 @@ def _make_vectors(place: Path, bank: Bank, passages: int, seed: int, tell: Tell)
 
 
 def _child(step: str, place: Path) -> dict[str, Any]:
-    # FAISS and BLAS each take all cores; two sets of threads on the same cores are slower than one.
-    settings = {"OMP_NUM_THREADS": str(cores()), "OPENBLAS_NUM_THREADS": str(cores()), **os.environ}
     command = [sys.executable, "-m", work.__name__, step, str(place)]
-    done = subprocess.run(command, capture_output=True, text=True, env=settings, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise MundapError(f"{step} of {place} failed: {last[0]}. What is there is kept; run it again to go on.")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mundap.errors import UsageError
+from mundap.machine import in_threads
 
 BLOCK = 4096
 """Vectors that are made at a time; each block has a generator of its own, so making can go on at any of them."""
@@ -20,6 +21,7 @@ BLOCK = 4096
 NEIGHBOURS = 16
 FEWEST = 256
 
+_IN_CACHE = 128  # vectors that are computed together
 _STEPS = 4  # differences in a noise vector
 _FAR = 1.0  # of the way to the neighbour, at most
 # Against the length of a difference between neighbours. With this, probing finds as much in 8,000 vectors made after
@@ -89,19 +91,20 @@ def blocks(bank: Bank, count: int, seed: int = 0, first: int = 0) -> Iterator[np
 
     The same bank and seed give the same vectors, whatever the count and wherever it begins.
     """
-    for number in range(first, -(-count // BLOCK)):
-        made = _block(bank, np.random.default_rng([seed, number]))
-        yield made[: count - number * BLOCK]
+    numbers = range(first, -(-count // BLOCK))
+    made = in_threads(lambda number: _block(bank, np.random.default_rng([seed, number])), numbers)
+    for number, block in zip(numbers, made, strict=True):
+        yield block[: count - number * BLOCK]
 
 
 def _block(bank: Bank, generator: np.random.Generator) -> np.ndarray:
-    vectors, near = bank.vectors, bank.near
+    near = bank.near
     size, width = BLOCK, near.shape[1]
-    start = generator.integers(len(vectors), size=size)
+    start = generator.integers(len(near), size=size)
     towards = near[start, generator.integers(width, size=size)]
     share = _FAR * generator.random((size, 1), np.float32)
-    made = vectors[start] * (1 - share) + vectors[towards] * share
     strength = _NOISE / np.sqrt(_STEPS, dtype=np.float32)
+    steps = []
     for step in range(_STEPS):
         # Around the start, then around its neighbours: a few directions alone would be a flat, easy world.
         around = start
@@ -109,7 +112,26 @@ def _block(bank: Bank, generator: np.random.Generator) -> np.ndarray:
             around = near[start, generator.integers(width, size=size)]
         there = near[around, generator.integers(width, size=size)]
         other = near[there, generator.integers(width, size=size)]
-        weight = strength * generator.standard_normal((size, 1), np.float32)
+        steps.append((strength * generator.standard_normal((size, 1), np.float32), there, other))
+    made = np.empty((size, bank.vectors.shape[1]), np.float32)
+    for first in range(0, size, _IN_CACHE):
+        rows = slice(first, first + _IN_CACHE)
+        noise = [(weight[rows], there[rows], other[rows]) for weight, there, other in steps]
+        made[rows] = _moved(bank.vectors, start[rows], towards[rows], share[rows], noise)
+    return made
+
+
+def _moved(
+    vectors: np.ndarray,
+    start: np.ndarray,
+    towards: np.ndarray,
+    share: np.ndarray,
+    steps: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """Vectors on their way from some of the bank to others, moved by weighted differences, as long as before."""
+    begun = vectors[start]
+    made = begun * (1 - share) + vectors[towards] * share
+    for weight, there, other in steps:
         made += weight * (vectors[there] - vectors[other])
-    lengths = np.linalg.norm(vectors[start], axis=1) / np.maximum(np.linalg.norm(made, axis=1), 1e-9)
+    lengths = np.linalg.norm(begun, axis=1) / np.maximum(np.linalg.norm(made, axis=1), 1e-9)
     return np.asarray(made * lengths[:, None], np.float32)

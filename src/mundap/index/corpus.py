@@ -56,8 +56,10 @@ class Corpus:
     def _locate(self, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Segment]]:
         """Yield for each segment concerned: which of the numbers are its, and their rows."""
         owner = np.searchsorted(self._firsts, numbers, "right") - 1
-        for position in np.flatnonzero(np.bincount(owner[owner >= 0])).tolist():
-            where = np.flatnonzero(owner == position)
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(self.segments) + 1))
+        for position in np.flatnonzero(np.diff(bounds)).tolist():
+            where = order[bounds[position] : bounds[position + 1]]
             segment = self.segments[position]
             yield where, segment.rows(numbers[where]), segment
 
@@ -77,16 +79,27 @@ class Corpus:
 
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
         """The stored vectors of these passages, as float32."""
+        return self._stored(numbers)[1].astype(np.float32)
+
+    def living_vectors(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each passage number is listed and not deleted, and the stored vectors of those that are."""
+        listed, stored = self._stored(numbers)
+        living = listed & ~in_sorted(self.deleted, numbers)
+        if not living.all():
+            stored = stored[living]
+        return living, stored
+
+    def _stored(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each passage number is listed, and its vector; any one where it is not."""
         dimension = 0
         if self.segments:
             dimension = self.segments[0].dimension
+        listed = np.zeros(len(numbers), bool)
         stored = np.empty((len(numbers), dimension), VECTOR)
         for where, rows, segment in self._locate(numbers):
-            if len(where) == len(numbers):
-                stored = segment.vectors[rows]
-            else:
-                stored[where] = segment.vectors[rows]
-        return stored.astype(np.float32)
+            listed[where] = rows >= 0
+            stored[where] = segment.vectors[rows]
+        return listed, stored
 
     def document_owners(self, numbers: np.ndarray) -> np.ndarray:
         """For each passage the number of its document's first passage: the same for all of a document."""

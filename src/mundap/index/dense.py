@@ -7,7 +7,7 @@ the stored vector. It covers the passages up to some number. Newer ones are scan
 import errno
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +18,19 @@ import numpy as np
 from mundap.errors import IndexDamaged, UsageError
 from mundap.index.corpus import Corpus
 from mundap.index.lexical import Ranking
+from mundap.index.lists import Lists
 from mundap.index.manifest import DenseEntry, FileEntry
-from mundap.index.sizes import EXACT_UP_TO, TRAINED_ON, Effort, codes_for, effort_for, lists_for
+from mundap.index.segment import Segment
+from mundap.index.sizes import EXACT_UP_TO, MOST_TRAINED_ON, TRAINED_ON, Effort, codes_for, effort_for, lists_for
 from mundap.index.tuning import Tuned, tune
-from mundap.machine import cores, one_blas_thread
+from mundap.machine import cores, in_threads, one_blas_thread
 
 KINDS = ("auto", "exact", "ivf", "hnsw")
 
 _FEWEST = 256  # too few to train anything on
 _BLOCK = 8192
+_CODED_AT_ONCE = 32_768  # in a thread
+_CODES_TRAINED_ON = 32_768
 _AT_ONCE = 1 << 25  # bytes of candidates' vectors that are re-ranked together
 _HNSW = Effort(0, 8)
 
@@ -49,29 +53,90 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
     import faiss
 
     dimension = corpus.segments[0].dimension
-    total = len(corpus)
     if kind == "ivf":
-        lists = lists_for(total)
-        index: Any = faiss.index_factory(dimension, f"IVF{lists},{codes_for(dimension)}", faiss.METRIC_INNER_PRODUCT)
-        sample = _sample(corpus, min(total, TRAINED_ON * lists))
-        index.cp.max_points_per_centroid = TRAINED_ON
-        for clustering in (index.cp, *([index.pq.cp] if hasattr(index, "pq") else [])):
-            clustering.min_points_per_centroid = 1  # or a small corpus is warned of once for every part of a code
-        index.train(sample)
+        index, lists = _trained(corpus, dimension)
     else:
-        index = faiss.index_factory(dimension, "IDMap,HNSW32,SQ8", faiss.METRIC_INNER_PRODUCT)
+        index, lists = faiss.index_factory(dimension, "IDMap,HNSW32,SQ8", faiss.METRIC_INNER_PRODUCT), None
         _hnsw(index).efConstruction = 200
-        index.train(_sample(corpus, min(total, 65536)))
-    for segment in corpus.segments:
-        rows = np.flatnonzero(corpus.living(segment))
-        numbers = segment.numbers()
-        for start in range(0, len(rows), _BLOCK):
-            part = rows[start : start + _BLOCK]
-            index.add_with_ids(np.asarray(segment.vectors[part], np.float32), numbers[part].astype(np.int64))
+        index.train(_sample(corpus, 65_536).astype(np.float32))
+    if lists is not None and hasattr(index, "pq"):
+        _fill(index, corpus, lists)
+    else:
+        for segment, rows in _in_blocks(corpus):
+            index.add_with_ids(_floats(segment.vectors, rows), segment.numbers_at(rows).astype(np.int64))
     try:
         faiss.write_index(index, str(path))
     except RuntimeError as error:
         raise OSError(errno.EIO, f"could not write {path.name}") from error
+
+
+def _trained(corpus: Corpus, dimension: int) -> tuple[Any, Lists]:
+    """An index without vectors that knows its lists and how to make codes."""
+    import faiss
+
+    count = lists_for(len(corpus))
+    sample = _sample(corpus, max(count, min(TRAINED_ON * count, MOST_TRAINED_ON)))
+    lists = Lists.train(sample, count)
+    index: Any = faiss.index_factory(dimension, f"IVF{count},{codes_for(dimension)}", faiss.METRIC_INNER_PRODUCT)
+    index.quantizer.add(lists.centres)
+    if hasattr(index, "pq"):
+        index.pq.cp.min_points_per_centroid = 1  # or a small corpus is warned of once for every part of a code
+    index.train(sample[:: -(-len(sample) // _CODES_TRAINED_ON)].astype(np.float32))
+    return index, lists
+
+
+def _fill(index: Any, corpus: Corpus, lists: Lists) -> None:
+    """Add all living vectors: first their codes are made, in threads, then each list is written once."""
+    import faiss
+
+    numbers = np.empty(len(corpus), np.int64)
+    owners = np.empty(len(corpus), np.int32)
+    codes = np.empty((len(corpus), index.code_size), np.uint8)
+
+    def encode(place: tuple[int, Segment, np.ndarray]) -> None:
+        start, segment, rows = place
+        vectors, here = _floats(segment.vectors, rows), slice(start, start + len(rows))
+        numbers[here], owners[here] = segment.numbers_at(rows), lists.of(vectors)
+        codes[here] = index.pq.compute_codes(vectors)
+
+    for _ in in_threads(encode, _places(corpus)):
+        pass
+    order = np.argsort(owners, kind="stable")
+    bounds = np.searchsorted(owners[order], np.arange(index.nlist + 1)).tolist()
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        _write_list(
+            faiss.downcast_InvertedLists(index.invlists), number, numbers[order[start:end]], codes[order[start:end]]
+        )
+    index.ntotal = len(corpus)
+
+
+def _write_list(lists: Any, number: int, numbers: np.ndarray, codes: np.ndarray) -> None:
+    """Put codes into an empty list, in blocks that are laid out for the registers that scan them."""
+    import faiss
+
+    packer, count = lists.packer, -(-len(codes) // lists.packer.nvec)
+    flat = np.zeros((count, packer.nvec, codes.shape[1]), np.uint8)
+    flat.reshape(-1, codes.shape[1])[: len(codes)] = codes
+    packed = np.zeros((count, packer.block_size), np.uint8)
+    for one, block in zip(flat, packed, strict=True):
+        packer.pack_all(faiss.swig_ptr(one), faiss.swig_ptr(block))
+    lists.add_entries(number, len(numbers), faiss.swig_ptr(numbers), faiss.swig_ptr(packed))
+
+
+def _places(corpus: Corpus) -> Iterator[tuple[int, Segment, np.ndarray]]:
+    """The blocks of `_in_blocks`, each with how many vectors come before it."""
+    start = 0
+    for segment, rows in _in_blocks(corpus, _CODED_AT_ONCE):
+        yield start, segment, rows
+        start += len(rows)
+
+
+def _in_blocks(corpus: Corpus, size: int = _BLOCK) -> Iterator[tuple[Segment, np.ndarray]]:
+    """The rows of all living vectors, in order."""
+    for segment in corpus.segments:
+        rows = np.flatnonzero(corpus.living(segment))
+        for start in range(0, len(rows), size):
+            yield segment, rows[start : start + size]
 
 
 def _ivf(index: Any) -> Any:
@@ -89,13 +154,14 @@ def _hnsw(index: Any) -> Any:
 
 
 def _sample(corpus: Corpus, size: int) -> np.ndarray:
+    """At most so many living vectors, as they are stored."""
     generator = np.random.default_rng(0)
     parts = []
     for segment in corpus.segments:
         rows = np.flatnonzero(corpus.living(segment))
         share = math.ceil(size * len(rows) / max(len(corpus), 1))
         chosen = np.sort(generator.choice(rows, min(share, len(rows)), replace=False))
-        parts.append(np.asarray(segment.vectors[chosen], np.float32))
+        parts.append(segment.vectors[chosen])
     return np.concatenate(parts)[:size]
 
 
@@ -154,7 +220,9 @@ class Dense:
         for numbers, block in self._blocks():
             scores = vectors @ block.T
             for row, ranking in enumerate(best):
-                best[row] = _merge(k, ranking, (numbers, scores[row]))
+                # Most blocks have little that is better than what was found before.
+                good = slice(None) if len(ranking[1]) < k else np.flatnonzero(scores[row] >= ranking[1][-1])
+                best[row] = _merge(k, ranking, (numbers[good], scores[row, good]))
         return best
 
     def _blocks(self) -> Any:
@@ -197,13 +265,14 @@ class Dense:
                 ivf.nprobe = self._effort.probes
 
     def _refined(self, vectors: np.ndarray, k: int, fetch: int) -> list[Ranking]:
-        found = self.candidates(vectors, fetch)
-        # In groups: finding the segments of all candidates at once is far quicker than question by question.
-        group = max(1, _AT_ONCE // (4 * fetch * vectors.shape[1]))
-        rankings: list[Ranking] = []
-        for start in range(0, len(vectors), group):
-            rankings += self._rerank(vectors[start : start + group], found[start : start + group], k)
-        return rankings
+        """The candidates of each question, re-ranked. Several questions are shared out among the cores."""
+        if len(vectors) == 1:
+            return self._rerank(vectors, self.candidates(vectors, fetch), k)
+        # In parts: finding the segments of many candidates at once is far quicker than question by question.
+        most = max(1, _AT_ONCE // (4 * fetch * vectors.shape[1]))
+        parts = np.array_split(vectors, min(len(vectors), cores() * -(-len(vectors) // (most * cores()))))
+        found = in_threads(lambda part: self._rerank(part, self.candidates(part, fetch), k), parts)
+        return [ranking for part in found for ranking in part]
 
     def candidates(self, vectors: np.ndarray, fetch: int) -> np.ndarray:
         """What the approximate index proposes for each question, best first; -1 where there is no more."""
@@ -212,14 +281,12 @@ class Dense:
     def _rerank(self, vectors: np.ndarray, found: np.ndarray, k: int) -> list[Ranking]:
         owners, places = np.nonzero(found >= 0)
         numbers = found[owners, places].astype(np.uint64)
-        living = self._corpus.alive(numbers)
+        living, stored = self._corpus.living_vectors(numbers)
         if not living.all():
             owners, numbers = owners[living], numbers[living]
-        stored = self._corpus.vectors(numbers)
         bounds = np.searchsorted(owners, np.arange(len(vectors) + 1)).tolist()
-        # einsum, as BLAS would start threads of its own beside those of FAISS for a product as small as this.
         return [
-            _merge(k, _empty(), (numbers[left:right], np.einsum("ij,j->i", stored[left:right], vector)))
+            _merge(k, _empty(), (numbers[left:right], _products(stored[left:right], vector)))
             for vector, (left, right) in zip(vectors, pairwise(bounds), strict=True)
         ]
 
@@ -294,6 +361,12 @@ def _floats(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Some rows as float32; a slice where they are consecutive, which need not be gathered first."""
     together = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
     return np.asarray(vectors[rows[0] : rows[-1] + 1] if together else vectors[rows], np.float32)
+
+
+def _products(stored: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """The inner products of stored vectors, few enough to stay in the cache as float32, with a question."""
+    # einsum, as BLAS would start threads of its own beside those of FAISS for a product as small as this.
+    return np.asarray(np.einsum("ij,j->i", stored.astype(np.float32), vector))
 
 
 def _known(k: int, numbers: np.ndarray, scores: np.ndarray) -> Nearest:

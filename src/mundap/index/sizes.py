@@ -37,6 +37,7 @@ SIZES = (
 LISTS = 4.0  # times the square root of the passages
 MOST_LISTS = 65_536
 TRAINED_ON = 40  # vectors a list
+MOST_TRAINED_ON = 1_000_000  # in all: .8 GB
 
 _ONE_BIT = 16  # candidates
 _LARGE_K = 500  # beyond this half the candidates do: the tail of a long list decides nothing
