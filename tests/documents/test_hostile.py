@@ -136,3 +136,40 @@ def test_large_metadata_is_sent_in_small_pieces(tmp_path):
         assert isinstance(first, Document)
         assert len(list(reading)) == 39
     assert sent < path.stat().st_size / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "piece"), [("a.c", "/* the sea "), ("a.tex", "\\section{the sea "), ("a.rst", "=  =\na  b\n")]
+)
+def test_what_begins_again_and_again_and_never_ends_costs_little(tmp_path, name, piece):
+    began = time.process_time()
+    found(tmp_path, name, ("/* One comment of this program. */\n" + 30_000 * piece).encode())
+    assert time.process_time() - began < 5
+
+
+def test_numbers_that_are_no_dates_and_no_strings(tmp_path):
+    name = f'xmlns="{OFFICE}/spreadsheetml/2006/main"'
+    with zipfile.ZipFile(io.BytesIO(sheets(1))) as archive:
+        parts = {one: archive.read(one) for one in archive.namelist()}
+    cells = '<c s="0"><v>2990000</v></c><c s="0"><v>45421</v></c><c t="s"><v>-1</v></c><c s="0"><v>1e400</v></c>'
+    parts["xl/styles.xml"] = f'<styleSheet {name}><cellXfs><xf numFmtId="14"/></cellXfs></styleSheet>'.encode()
+    parts["xl/worksheets/1.xml"] = f"<worksheet {name}><sheetData><row>{cells}</row></sheetData></worksheet>".encode()
+    (document,) = found(tmp_path, "a.xlsx", packed(**parts))
+    assert document.text == "2990000; 2024-05-09; inf"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.eml", b"Subject: x\nContent-Type: message/rfc822\n\n" * 2000 + b"hello", "nested too deep"),
+        ("a.epub", packed(**{"META-INF/container.xml": "<container/>"}), "does not say where the book is"),
+    ],
+)
+def test_files_that_nobody_writes_have_a_clear_reason(tmp_path, name, data, reason):
+    (skipped,) = found(tmp_path, name, data)
+    assert reason in skipped.reason
+
+
+def test_a_web_page_that_calls_itself_a_sheet(tmp_path):
+    (document,) = found(tmp_path, "a.xlsx", b"<html><table><tr><th>Sort<th>Price<tr><td>Sejak<td>48</table></html>")
+    assert document.text == "Sort: Sejak; Price: 48"

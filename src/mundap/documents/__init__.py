@@ -168,6 +168,8 @@ def _by_magic(file: SourceFile, head: bytes, known: str | None) -> str | None:
         raise Unreadable("an old Office file: save it as DOCX, XLSX or PPTX")
     if head.startswith(b"PK\x03\x04"):
         return _zipped(file) or known
+    if known in _IN_ARCHIVES and start.lower().startswith((b"<!doctype html", b"<html")):
+        return "html"  # as many programs write "Excel" files
     if head.startswith(
         (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"\x7fELF", b"OggS", b"SQLite format 3", b"wOF", b"MZ\x90")
     ):

@@ -8,6 +8,9 @@ from mundap.documents.blocks import Builder, make_document
 from mundap.documents.files import Lines, SourceFile, decode
 from mundap.records import Document
 
+_BRACE = re.compile("[{}]")
+_LONGEST_ARGUMENT = 2000  # characters of a title
+_DEEPEST = 20  # braces in it
 _OPENING = "\\begin{document}"
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 _LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
@@ -118,13 +121,12 @@ def _add_table(built: Builder, inside: str, line: int) -> None:
 def _argument(text: str, start: int) -> tuple[str, int]:
     """What is in the braces that have been opened, and where they close."""
     depth = 1
-    for place in range(start, min(len(text), start + 2000)):
-        if text[place] == "{":
-            depth += 1
-        elif text[place] == "}":
-            depth -= 1
-            if not depth:
-                return text[start:place], place + 1
+    for brace in _BRACE.finditer(text, start, start + _LONGEST_ARGUMENT):
+        depth += 1 if brace.group() == "{" else -1
+        if not depth:
+            return text[start : brace.start()], brace.end()
+        if depth > _DEEPEST:
+            break
     return "", start
 
 

@@ -74,10 +74,13 @@ def _messages(file: SourceFile) -> Iterator[bytes]:
 
 
 def _message(file: SourceFile, data: bytes, name: str = "") -> Document:
-    message: Any = email.message_from_bytes(data, policy=_POLICY)
-    subject = _header(message, "subject")
     built = Builder()
-    _add_body(built, message)
+    try:
+        message: Any = email.message_from_bytes(data, policy=_POLICY)
+        subject = _header(message, "subject")
+        _add_body(built, message)
+    except RecursionError:
+        raise Unreadable("messages in messages, nested too deep") from None
     facts = {"author": _header(message, "from"), "to": _header(message, "to"), "date": _date(message)}
     if not built.blocks and not subject:
         raise Unreadable("no text in it")

@@ -250,13 +250,16 @@ def _shared(value: str, strings: list[str]) -> str:
     return ""
 
 
+_MOST_DAYS = 2_958_466  # since 1899: the first of January of the year 10000
+
+
 def _number(value: str, is_date: bool) -> str:
     """A number as people write it: 0.1 for 0.10000000000000001, and a day for a count of days."""
     try:
         number = float(value)
     except ValueError:
         return value
-    if is_date and 0 < number < 3_000_000:
+    if is_date and 0 < number < _MOST_DAYS:
         moment = datetime(1899, 12, 30) + timedelta(days=number)
         return str(moment.date()) if number == int(number) else moment.strftime("%Y-%m-%d %H:%M")
     if number.is_integer() and abs(number) < 1e15:

@@ -125,6 +125,8 @@ def read_epub(file: SourceFile) -> Iterator[Document]:
         raise Unreadable("protected EPUB (DRM)")
     container = archive.xml("META-INF/container.xml")
     package = next((one.get("full-path", "") for one in container.iter() if local(one) == "rootfile"), "")
+    if not package:
+        raise Unreadable("not a readable EPUB file (it does not say where the book is)")
     book = archive.xml(package)
     built = Builder(archive.most_text)
     unread = set(archive.names)  # each chapter once, as the standard wants it: one named a million times is a bomb

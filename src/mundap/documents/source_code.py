@@ -89,6 +89,7 @@ def _add_comments(built: Builder, text: str, suffix: str) -> None:
         pattern = _DASH_COMMENT
     else:
         pattern = _C_COMMENT
+        text = _without_open_ends(text)
     lines: list[str] = []
     begun = line = counted = end = 0
     for match in pattern.finditer(text):
@@ -102,6 +103,12 @@ def _add_comments(built: Builder, text: str, suffix: str) -> None:
         lines.append(_STARS.sub("", words).strip())
         end = match.end()
     _add_comment(built, "\n".join(lines), begun)
+
+
+def _without_open_ends(text: str) -> str:
+    """A program in which no comment begins that never ends: to look for the end of each would take for ever."""
+    last = text.rfind("*/") + 2
+    return text[:last] + text[last:].replace("/*", "  ") if last > 1 else text.replace("/*", "  ")
 
 
 def _add_comment(built: Builder, text: str, line: int) -> None:

@@ -127,8 +127,8 @@ class Writing:
             if not line:
                 await self._kill()
                 # It may have died after its commit, and before it could say so.
-                raise MundapError("the writing process ended before it reported success. The change was made as a "
-                                  "whole or not at all: it is safe to try again.")  # fmt: skip
+                raise MundapError("the writing process ended before it reported success. The change was made "
+                                  "as a whole or not at all: it is safe to try again.")  # fmt: skip
             said = json.loads(line)
             if error := said.get("error"):
                 kind = getattr(errors, error["kind"], MundapError)
