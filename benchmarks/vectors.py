@@ -212,10 +212,14 @@ def measure(setting: Setting, questions: np.ndarray, truth: np.ndarray) -> dict[
     }
 
 
-def contenders(folder: Path, vectors: np.ndarray, wanted: set[str]) -> Iterator[Setting | str]:
+def contenders(folder: Path, dimension: int, wanted: set[str]) -> Iterator[Setting | str]:
     """Every setting of all that is installed; a line of text for what is not."""
     if "mundap" in wanted:
-        yield from ours(folder, vectors.shape[1])
+        yield from ours(folder, dimension)
+    if wanted == {"mundap"}:
+        return  # ours leaves the vectors where they are, which may be more than fit into memory
+    stored = corpus_of(folder, dimension)
+    vectors = stored.vectors(np.arange(len(stored), dtype=np.uint64))
     others = {"scann": scann_kind, "hnswlib": hnswlib_kind, "usearch": usearch_kind, "voyager": voyager_kind}
     yield from faiss_kinds(vectors, wanted)
     for name, kind in others.items():
@@ -239,14 +243,12 @@ def main() -> None:
     arguments = parser.parse_args()
     with np.load(arguments.folder.parent / "bank.npz", allow_pickle=False) as bank:
         questions, dimension = bank["questions"], bank["vectors"].shape[1]
-    stored = corpus_of(arguments.folder, dimension)
-    vectors = stored.vectors(np.arange(len(stored), dtype=np.uint64))
     truth = np.load(arguments.folder / "exact.npy", allow_pickle=False)
     out = arguments.out or arguments.folder
     out.mkdir(parents=True, exist_ok=True)
     results: list[dict[str, Any]] = []
     kept = out / "vectors.jsonl"
-    for setting in contenders(arguments.folder, vectors, set(arguments.only)):
+    for setting in contenders(arguments.folder, dimension, set(arguments.only)):
         line = {"left_out": setting} if isinstance(setting, str) else measure(setting, questions, truth)
         with kept.open("a") as file:
             file.write(json.dumps(line) + "\n")

@@ -48,6 +48,17 @@ def test_exact_search_equals_faiss_flat_across_segments(tmp_path):
         assert score == pytest.approx(scores[row], rel=1e-4)
 
 
+def test_a_scan_in_blocks_finds_what_a_scan_at_once_finds(tmp_path, monkeypatch):
+    corpus, _, questions = make_corpus(tmp_path, [3000, 2500])
+    at_once = dense.Dense(tmp_path, corpus, None).search(questions, 40)
+    monkeypatch.setattr(dense, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(dense, "_BLOCK", 700)
+    in_blocks = dense.Dense(tmp_path, corpus, None)
+    assert not isinstance(in_blocks._blocks(), list)
+    for (one, _), (two, _) in zip(at_once, in_blocks.search(questions, 40), strict=True):
+        assert list(one) == list(two)
+
+
 def approximate(root, corpus, kind, until):
     path = root / "dense.faiss"
     dense.build(corpus, kind, path)
@@ -76,6 +87,18 @@ def test_an_index_of_an_earlier_version_is_searched_with_more_candidates(tmp_pat
     old = approximate(tmp_path, corpus, "ivf", 9000)
     assert old.effort.candidates > new.candidates
     assert len(old.search(questions, 20)[0][0]) == 20
+
+
+def test_a_batch_finds_what_its_questions_find_one_by_one(tmp_path):
+    corpus, _, questions = make_corpus(tmp_path, [3000, 9000])
+    index = approximate(tmp_path, corpus, "ivf", 12000)
+    corpus.deleted = np.sort(index.search(questions[:1], 9)[0][0][::2])
+    questions = np.concatenate([questions] * 5)
+    alone = [index.search(question[None], 30)[0] for question in questions]
+    for (one, score), (two, other) in zip(alone, index.search(questions, 30), strict=True):
+        assert list(one) == list(two)
+        assert score == pytest.approx(other, rel=1e-5)
+        assert not set(two) & set(corpus.deleted)
 
 
 def test_what_was_tuned_is_what_is_searched(tmp_path):

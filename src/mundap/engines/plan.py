@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mundap.errors import UsageError
-from mundap.index.sizes import EXACT_UP_TO, TRAINED_ON, lists_for
+from mundap.index.sizes import EXACT_UP_TO, lists_for
 
 GB = 1e9
 MOST = 10**12
@@ -34,10 +34,10 @@ _CODES = Figure(
     8, "bytes a passage beside dimension / 4", "format: four bits for two dimensions and a number; measured the same"
 )
 _LIST = Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
-_ROUNDS = 10  # of k-means, as FAISS makes them
-_CLUSTERING = Figure(
-    58, "GFLOP/s a core", "measured: FAISS k-means and filling, 384 dimensions, 100,000 and 400,000 passages"
+_FILLING = Figure(
+    40_000, "vectors/s a core", "measured: training and filling together, 384 dimensions (mundap bench scale)"
 )
+_MEASURED_DIMENSION = 384
 _PROCESS = Figure(
     0.2, "GB", "measured: anonymous memory of a search beside the codes, 88 to 216 MB (benchmarks/start.py)"
 )
@@ -154,22 +154,9 @@ def _making(passages: int, dimension: int, machines: Machines) -> tuple[Need, ..
     if machines.gpus:
         needs.append(_hours("encoding, GPU", passages, machines.gpu_rate, machines.gpus, "GPU"))
     if passages > EXACT_UP_TO:
-        needs.append(_approximate(passages, dimension, machines.cores))
+        rate = _FILLING.value * _MEASURED_DIMENSION / dimension
+        needs.append(_hours("approximate index", passages, rate, machines.cores, "core"))
     return tuple(needs)
-
-
-def _approximate(passages: int, dimension: int, cores: int) -> Need:
-    """Training and filling the approximate index: every vector is compared with the centre of every list."""
-    lists = lists_for(passages)
-    compared = passages + _ROUNDS * min(passages, TRAINED_ON * lists)
-    work = 2 * dimension * lists * compared
-    return Need(
-        "approximate index",
-        work / (_CLUSTERING.value * 1e9 * cores) / 3600,
-        "hours",
-        f"2 x {dimension} x {lists:,} lists x ({passages:,} passages + {_ROUNDS} rounds x {TRAINED_ON} x {lists:,}) / "
-        f"({_CLUSTERING.value:g} GFLOP/s x {_count(cores, 'core')}) / 3600",
-    )
 
 
 def _hours(name: str, passages: int, rate: float, devices: int, device: str) -> Need:
@@ -238,7 +225,7 @@ def figures() -> list[Figure]:
         _POSTINGS,
         _CODES,
         _LIST,
-        _CLUSTERING,
+        _FILLING,
         _PROCESS,
         _READING,
         ENCODING,

@@ -34,7 +34,7 @@ SIZES = (
     _Size(400_000, 126, 4),
 )
 
-LISTS = 4.0  # times the square root of the passages
+LISTS = 2.0  # times the square root of the passages
 MOST_LISTS = 65_536
 TRAINED_ON = 40  # vectors a list
 MOST_TRAINED_ON = 1_000_000  # in all: .8 GB
