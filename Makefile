@@ -168,7 +168,10 @@ reader: .venv/ready-test
 	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
 	test -d $(OUT)/reader/first || $(BIN)/mundap models export $(OUT)/reader/runs/reader/model -o $(OUT)/reader/first --precision int8
 	$(BIN)/mundap train reader $(OUT)/reader/second.toml
-	$(BIN)/mundap models export $(OUT)/reader/runs/second/model -o $(OUT)/reader/model --name reader --precision int8 \
+	test -d $(OUT)/reader/second || $(BIN)/mundap models export $(OUT)/reader/runs/second/model -o $(OUT)/reader/second --precision int8
+	cp recipes/reader/handwritten.jsonl $(OUT)/reader
+	$(BIN)/mundap train reader $(OUT)/reader/third.toml
+	$(BIN)/mundap models export $(OUT)/reader/runs/third/model -o $(OUT)/reader/model --name reader --precision int8 \
 	  --scripts latin --license MIT
 	$(BIN)/python recipes/reader/tune.py $(OUT)/reader -o $(OUT)/reader/tune
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \

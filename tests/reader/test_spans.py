@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mundap.reader.spans import candidates, softmax
+from mundap.reader.spans import candidates, softmax, without_bridge
 
 STARTS = {7: 0.97, 3: 0.95, 15: 0.88, 23: 0.78, 18: 0.72, 6: 0.71, 1: 0.70, 30: 0.52, 26: 0.50, 11: 0.48}
 ENDS = {8: 0.92, 12: 0.85, 40: 0.81, 37: 0.79, 21: 0.76, 31: 0.60, 15: 0.57, 11: 0.51, 27: 0.47, 22: 0.45}
@@ -93,3 +93,18 @@ def test_any_scores_give_possible_spans_in_order(data):
 def test_probabilities_sum_to_one_for_any_logits():
     assert softmax(np.array([1000.0, 1000.0, -1000.0], np.float32)) == pytest.approx([0.5, 0.5, 0.0])
     assert softmax(np.array([0.0, np.log(3.0)])) == pytest.approx([0.25, 0.75])
+
+
+def test_a_span_from_one_answer_to_the_end_of_another_is_no_answer():
+    """Two candidates in one sentence, such as Sala Baker and the villain he plays."""
+    starts, ends = row({2: 0.6, 8: 0.35}), row({3: 0.3, 8: 0.6})
+    found = candidates(starts, ends)
+    assert (found[0].start, found[0].end) == (2, 8)
+    assert [(span.start, span.end) for span in without_bridge(found)][:2] == [(8, 8), (2, 3)]
+
+
+def test_a_long_answer_stays_whole_where_its_parts_are_unlikely():
+    for starts, ends in (({2: 0.9, 8: 0.05}, {3: 0.5, 8: 0.5}), ({2: 0.5, 8: 0.5}, {3: 0.05, 8: 0.9})):
+        found = candidates(row(starts), row(ends))
+        assert without_bridge(found) == found
+    assert without_bridge([]) == []

@@ -10,7 +10,7 @@ import numpy as np
 
 from mundap.models.folder import ReaderConfig
 from mundap.reader.runtime import Scored
-from mundap.reader.spans import candidates, softmax
+from mundap.reader.spans import candidates, softmax, without_bridge
 from mundap.text.scripts import has_hangul, has_unspaced
 from mundap.text.trim import trim_answer
 
@@ -69,8 +69,8 @@ def rank(
 
     With the ranking `selection`, as in the DPR paper, spans of the passage with the highest selection score come
     first. With `product` spans of all passages compete by P(passage) x P(span), the retrieval score mixed in with
-    `retrieval_weight` (standardised, so that it is of one size for all ways of searching), and what several passages
-    say is added up.
+    `retrieval_weight` (standardised, so that it is of one size for all ways of searching), what several passages
+    say is added up, and a span that joins two answers is left out.
 
     Args:
         texts: Of the passages that were read.
@@ -158,7 +158,10 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
             continue
         reach = window.first + len(window.offsets)
         starts, ends = softmax(scored.starts)[:reach], softmax(scored.ends)[:reach]
-        for span in candidates(starts, ends, window.first, config.max_answer_length)[: 2 * _PER_PASSAGE]:
+        listed = candidates(starts, ends, window.first, config.max_answer_length)
+        if config.ranking == "product":
+            listed = without_bridge(listed)
+        for span in listed[: 2 * _PER_PASSAGE]:
             begin = int(window.offsets[window.position(span.start), 0])
             stop = int(window.offsets[window.position(span.end), 1])
             begin, stop = _clean(text, *_whole_words(text, begin, stop))
@@ -187,8 +190,8 @@ def _clean(text: str, start: int, end: int) -> tuple[int, int]:
     """A span without what no answer has at its edges, and within one sentence.
 
     Where a span runs over the end of a sentence, the part before that is the answer: "three connections. The value
-    must be less" is "three connections". Table bars, list marks, commas and the sentence's full stop at the edges go, as
-    do a bracket or a quotation mark without its partner.
+    must be less" is "three connections". Table bars, list marks, commas and the sentence's full stop at the edges
+    go, as do a bracket or a quotation mark without its partner.
     """
     stop = _SENTENCE_END.search(text, start, end)
     if stop and stop.end() < end:

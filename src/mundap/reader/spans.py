@@ -7,6 +7,8 @@ import numpy as np
 TOP = 10
 """How many starts and how many ends are paired."""
 
+_ALMOST = 0.3  # a part is an answer of its own if it is so likely, compared with the whole
+
 
 class Span(NamedTuple):
     """Tokens from `start` to `end`, both included."""
@@ -40,6 +42,23 @@ def candidates(
     scores = starts[pairs[:, 0]] * ends[pairs[:, 1]]
     order = np.argsort(-scores, kind="stable")
     return [Span(int(pairs[n, 0]), int(pairs[n, 1]), float(scores[n])) for n in order]
+
+
+def without_bridge(found: list[Span]) -> list[Span]:
+    """The spans, best first, without the best one if it runs from the start of one likely answer to the end of another.
+
+    Starts and ends are scored apart. Where a sentence names two candidates ("Sala Baker … the villain Sauron"), the
+    start of the first and the end of the second may have the best product, though nobody means all of it.
+    """
+    if not found:
+        return found
+    best = found[0]
+    likely = [span for span in found[1:] if span.score >= _ALMOST * best.score]
+    first_end = min((span.end for span in likely if span.start == best.start), default=best.end)
+    last_start = max((span.start for span in likely if span.end == best.end), default=best.start)
+    if first_end < last_start:
+        return found[1:]
+    return found
 
 
 def _best(probabilities: np.ndarray, first: int, top: int) -> np.ndarray:
