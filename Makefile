@@ -121,11 +121,11 @@ docs: .venv/ready-docs
 dist: .venv/ready-docs
 	$(BIN)/python .ci/dist.py
 
-# The lower bounds of pyproject.toml, read as exact versions, in a venv of their own; without the extras.
+# The lower bounds of pyproject.toml, read as exact versions, in a venv of their own; without the extras but Korean.
 build/oldest/pyvenv.cfg: pyproject.toml
 	$(PYTHON) -m venv build/oldest
 	build/oldest/bin/python .ci/oldest.py > build/oldest/constraints.txt
-	build/oldest/bin/pip install --quiet -c build/oldest/constraints.txt -e . pytest hypothesis onnx bm25s pytrec-eval-terrier
+	build/oldest/bin/pip install --quiet -c build/oldest/constraints.txt -e '.[ko]' pytest hypothesis onnx bm25s pytrec-eval-terrier
 
 test-oldest: build/oldest/pyvenv.cfg
 	build/oldest/bin/python -m pytest -m 'not slow' tests/text tests/datasets tests/index tests/mining

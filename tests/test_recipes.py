@@ -54,4 +54,4 @@ def test_every_row_of_the_readers_card(figures, tmp_path, tiny_model, monkeypatc
     assert lines[0] == "SQuAD dev, all questions, gold paragraph, int8: exact match 100.0, F1 100.0 (2 questions)"
     assert found[4]["confidence"]["questions_asked_again"] == 1
     figures.test(tmp_path, reader, None, None, 1)
-    assert capsys.readouterr().out.splitlines()[-1] == "left out for want of --fp32 and --pool"
+    assert capsys.readouterr().out.splitlines()[-1] == "left out without --fp32 and --pool"

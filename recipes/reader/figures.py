@@ -65,7 +65,7 @@ def test(data: Path, folder: Path, pool: Path | None, fp32: Path | None, most: i
         examples(folder, Path(scratch), most)
     missing = [f"--{name}" for name, given in (("fp32", fp32), ("pool", pool)) if not given]
     if missing:
-        print("left out for want of", " and ".join(missing))
+        print("left out without", " and ".join(missing))
 
 
 def squad_gold(squad: AnswersTask, most: int | None) -> None:
