@@ -3,6 +3,7 @@
 Everybody is a client of their own, by the word of a proxy that this is.
 """
 
+import contextlib
 import http.client
 import os
 import random
@@ -10,7 +11,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,31 +70,42 @@ def _at_once(works: list[Callable[[], Any]]) -> list[Any]:
     return results
 
 
+@contextlib.contextmanager
+def _meanwhile(work: Callable[[], None], times: int) -> Iterator[None]:
+    """Do something again and again, so often at the same time, until the block ends."""
+    done = threading.Event()
+
+    def repeat() -> None:
+        while not done.is_set():
+            work()
+
+    threads = [threading.Thread(target=repeat) for _ in range(times)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
 def _greedy(work: Path, chance: random.Random, effort: Effort) -> Totals:
     """One client asks 32 costly questions at once, again and again; another one's few are all answered."""
     from tests.conftest import make_reader
 
     totals = Totals()
-    done = threading.Event()
     folder = work / "crowd reader"
     make_reader(folder)
     with _server(work, reader=folder, waiting=16, at_once=32, cache=0) as server:
 
-        def greedy(number: int) -> None:
-            while not done.is_set():
-                _asked(server, "/v1/ask", {"question": f"king {number} {chance.random()}", "k": 100}, "10.0.0.1")
+        def greedy() -> None:
+            _asked(server, "/v1/ask", {"question": f"king {chance.random()}", "k": 100}, "10.0.0.1")
 
-        threads = [threading.Thread(target=greedy, args=(number,)) for number in range(32)]
-        for thread in threads:
-            thread.start()
-        try:
+        with _meanwhile(greedy, 32):
             for number in effort.some(range(3 if effort.short else 30)):
                 status, said = _asked(server, "/v1/ask", {"question": f"king of the river {number}"}, "10.0.0.2")
                 totals.judge("survived" if status == 200 else "stuck", f"beside a greedy client: {status} {said}")
-        finally:
-            done.set()
-            for thread in threads:
-                thread.join()
     return totals
 
 
@@ -178,22 +190,15 @@ def _cut(work: Path, chance: random.Random, effort: Effort) -> Totals:
 
 def _cut_one(server: Server, path: Path, expected: dict[str, Any]) -> tuple[str, str, int]:
     seen: list[tuple[str, Any]] = []
-    done = threading.Event()
 
     def ask() -> None:
-        while not done.is_set():
-            seen.extend((question, _found(server, question)) for question in QUESTIONS)
+        seen.extend((question, _found(server, question)) for question in QUESTIONS)
 
-    asking = [threading.Thread(target=ask) for _ in range(2)]
     kept = path.with_name(path.name + ".kept")
     shutil.copy2(path, kept)
-    for thread in asking:
-        thread.start()
-    os.truncate(path, path.stat().st_size // 2)
-    time.sleep(0.5)
-    done.set()
-    for thread in asking:
-        thread.join()
+    with _meanwhile(ask, 2):
+        os.truncate(path, path.stat().st_size // 2)
+        time.sleep(0.5)
     shutil.copy2(kept, path)
     kept.unlink()
     crashed = any(found == 0 for _, found in seen)

@@ -25,7 +25,7 @@ from mundap.documents import FORMATS, SourceFile, read
 from mundap.documents.wikipedia.site import Site
 from mundap.documents.wikipedia.wikitext import clean
 from mundap.encoder.inputs import EncoderInputs, TextFormat
-from mundap.engines.pickles import read_pickle
+from mundap.engines import vectors
 from mundap.errors import MundapError
 from mundap.index.manifest import FORMAT, Manifest, _digest
 from mundap.models.folder import EncoderConfig, ReaderConfig
@@ -119,8 +119,10 @@ def _tokenizer(path: Path) -> None:
 
 
 def _vectors(path: Path) -> None:
-    with contextlib.suppress(MundapError):
-        read_pickle(path)
+    for suffix in (".npy", ".safetensors", ".pkl"):
+        named = shutil.copy(path, path.with_suffix(suffix))
+        with contextlib.suppress(MundapError):
+            vectors._opened(Path(named))
 
 
 def _api(path: Path) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mundap import Encoder
-from mundap.engines import build, open_index, shards
+from mundap.engines import build, open_index, shards, vectors
 from mundap.engines.milvus import Milvus
 from mundap.engines.shards import Work, encode_shard
 from mundap.errors import EngineError, MundapError, UsageError
@@ -244,3 +244,28 @@ def test_ready_vectors_go_into_an_engine(corpus, engine_place, tmp_path, tiny_mo
         encode_shard(job, shard)
     build.build([corpus], engine_place, Options(model=str(tiny_model)), vectors=job.out)
     assert len(open_index(engine_place).search("river", 100, "dense")) == 10
+
+
+def npy(head):
+    """A file of numpy's with such a head, and nothing else."""
+    text = head.ljust(118).encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }") + bytes(4),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 3), }"),
+        npy("{'descr': 'O', 'fortran_order': False, 'shape': (2, 3), }"),
+        npy("(" * 8000),
+        b"PK\x03\x04" + bytes(60),
+        b"",
+    ],
+    ids=["no rows", "huge", "objects", "deep", "a broken archive", "empty"],
+)
+def test_what_is_no_array_is_said(tmp_path, content):
+    path = tmp_path / "v.npy"
+    path.write_bytes(content)
+    with pytest.raises(MundapError, match="cannot be read: "):
+        vectors._opened(path)

@@ -1,14 +1,19 @@
 """An index that changes, goes, breaks and comes back while it is served."""
 
 import asyncio
+import os
 import shutil
 import threading
 
 import pytest
 
 from mundap import Index
+from mundap.errors import IndexDamaged
 from mundap.index import build
 from mundap.serving import indexes
+from mundap.serving.engine import Engine
+from mundap.serving.schema import SearchBody
+from mundap.serving.settings import Settings
 from tests.serving.conftest import httpx2, until
 
 
@@ -80,6 +85,28 @@ def test_a_commit_in_the_middle_of_a_look_is_no_damage(folder, monkeypatch):
         assert (await served.newest()).manifest.generation > old.manifest.generation
 
     asyncio.run(look())
+
+
+def test_what_was_found_while_a_file_was_cut_short_is_not_told(folder):
+    """A file within one page of memory reads as zeros behind its end: nothing crashes, and something else is found."""
+
+    async def ask():
+        engine = Engine(Settings({"main": folder / "i"}, reader=""))
+        search, body = engine.searching.do, SearchBody(question="king", mode="bm25")
+
+        async def cut_meanwhile(*arguments):
+            found = await search(*arguments)
+            path = next((folder / "i").glob("lexical-*/*.term"))
+            os.truncate(path, path.stat().st_size // 2)
+            return found
+
+        engine.searching.do = cut_meanwhile
+        with pytest.raises(IndexDamaged, match="were changed"):
+            await engine.search(body, None)
+        assert not engine._cache._kept
+        await engine.close()
+
+    asyncio.run(ask())
 
 
 def test_an_answer_is_not_kept_beyond_its_generation(server, folder):

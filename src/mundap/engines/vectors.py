@@ -224,10 +224,9 @@ def _opened(path: Path) -> _Part:
     try:
         if SHARD.fullmatch(path.name):
             facts = ShardFacts.load(path)
-            keys = np.load(path.with_suffix(".keys.npy"), mmap_mode="r", allow_pickle=False)
-            return _Part(path, np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False), keys, facts)
+            return _Part(path, _array(path.with_suffix(".npy")), _array(path.with_suffix(".keys.npy")), facts)
         if path.suffix == ".npy":
-            vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+            vectors = _array(path)
             return _Part(path, vectors, _ids_beside(path, len(vectors)))
         if path.suffix == ".safetensors":
             vectors = _safetensors(path)
@@ -236,6 +235,18 @@ def _opened(path: Path) -> _Part:
         return _Part(path, vectors, _keys(ids, path, len(vectors)))
     except (OSError, ValueError, EOFError, KeyError) as error:
         raise MundapError(f"{path} cannot be read: {error}") from error
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # numpy has no class for a broken file: what comes is zipfile's, the tokenizer's, …
+        raise ValueError(f"it is no array ({error})") from error
+    if not isinstance(found, np.ndarray) or not found.ndim:
+        raise ValueError("it holds no rows")
+    return found
 
 
 def _safetensors(path: Path) -> np.ndarray:

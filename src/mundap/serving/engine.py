@@ -157,6 +157,7 @@ class Engine:
         found = self._cache.get(key)
         if found is None:
             found = (await self.listing.do("list", [work], self.settings.limits.seconds, client))[0]
+            served.index()  # as in `_done`: a file may have been cut short meanwhile
             self._cache.put(key, found)
         return found
 
@@ -197,6 +198,7 @@ class Engine:
         self.metrics.cache.labels("no").inc(len(missing))
         if missing:
             done = await lane.do((index, job), missing, self.settings.limits.seconds, client)
+            served.index()  # what was read of a file that was cut short meanwhile counts for nothing
             for question, answer in zip(missing, done, strict=True):
                 found[question] = answer
                 self._cache.put(keys[question], answer)
