@@ -13,10 +13,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("index", help="made of the documents that the questions are about")
     parser.add_argument("questions", type=Path, help="JSON lines: dev/unanswerable.jsonl or test/unanswerable.jsonl")
+    parser.add_argument("--reader", default="reader", help="its name or folder")
     arguments = parser.parse_args()
 
     index = Index(arguments.index)
-    reader = Reader.from_pretrained()
+    reader = Reader.from_pretrained(arguments.reader)
     lines = arguments.questions.read_text("utf-8").splitlines()
     questions = [json.loads(line)["question"] for line in lines]
     refused = 0
