@@ -3,7 +3,8 @@
     python benchmarks/passages.py FOLDER [--files 2000] [--show 10]
 
 Files are read and cut as `mundap index` does it. Glued words are looked for in English passages, outside of code: a
-rare word that is nothing but common words of the folder, and `seen.The`.
+rare word that is nothing but common words of the folder, and `seen.The`. Then the files are looked at: most of these
+words stand so in them.
 """
 
 import argparse
@@ -17,12 +18,14 @@ from typing import Any
 from common import report
 from glue import Glue
 from mundap.documents import SourceFile, Splitter, find
+from mundap.documents.files import decode
 from mundap.documents.readers import Readers
 from mundap.records import Document, Skipped
 from mundap.text.scripts import UNSPACED
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _ENGLISH = re.compile(r"\b(?:the|of|and|to|is|in|for|with|that|this)\b")
+_GLUED = "English passages with glued words"
 _TITLES = {"word": "cut in a word", "row": "cut in a table row", "item": "cut in a list item", "code": "cut in code"}
 
 
@@ -40,6 +43,8 @@ def main() -> None:
     for document in documents:
         for kind, words in _faults(document, glue):
             counts[kind] += 1
+            if kind == _GLUED:
+                counts["of these not so in the file"] += not _stand_so(options.folder / document.source, words)
             if words and len(examples.setdefault(kind, [])) < options.show:
                 examples[kind].append(f"{document.source}: {words}")
     reasons = Counter(one.reason for one in skipped)
@@ -81,7 +86,15 @@ def _faults(document: Document, glue: Glue) -> Any:
         inside = blocks[max(0, bisect_right(starts, start) - 1) : bisect_right(starts, end)]
         prose = " ".join(text[max(start, one.start) : min(end, one.end)] for one in inside if one.kind != "code")
         if glued := glue.find(prose):
-            yield "English passages with glued words", ", ".join(glued)
+            yield _GLUED, ", ".join(glued)
+
+
+def _stand_so(path: Path, words: str) -> bool:
+    """Whether a file itself has the words like that. Of PDFs and archives that cannot be told: then they have not."""
+    if path.suffix in (".pdf", ".epub", ".docx", ".odt") or path.name.endswith(".pdf.gz"):
+        return False
+    text = decode(SourceFile(path, path.name, path.name).read())
+    return all(word in text for word in words.split(", "))
 
 
 def _in_word(text: str, place: int) -> bool:

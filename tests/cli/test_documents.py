@@ -57,3 +57,16 @@ def test_a_list_sends_no_codes_to_the_terminal(tmp_path, monkeypatch):
         assert not set("\x1b\x9b\x07\u202e") & set(told.output), words
     assert "The river" not in mundap("list").output
     assert mundap("list").stdout.count("\n") == 1
+
+
+def test_hits_name_their_place_and_rows_stand_on_lines_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "peaks.md").write_text(
+        "# Peaks\n\nOf two.\n\n| Name | Height |\n|---|---|\n| Ring | 12 |\n| King | 13 |\n"
+    )
+    (tmp_path / "stock.csv").write_text("Sort,Price\nSejak,48\nUjeon,30\n")
+    mundap("index", ".", "--model", "none")
+    lines = mundap("search", "Ring", "-k", "1").stdout.splitlines()
+    assert lines[1].startswith("    peaks.md:1  [")
+    assert lines[2:5] == ["    Peaks Of two.", "    Name: Ring; Height: 12", "    Name: King; Height: 13"]
+    assert "    stock.csv, row 2  [" in mundap("search", "Sejak", "-k", "1").stdout

@@ -291,3 +291,41 @@ def test_an_asciidoc_table_with_a_cell_on_each_line(tmp_path):
         ("row", "Name: King; Place: South"),
         ("text", "After."),
     ]
+
+
+def test_notes_above_the_table_of_a_sheet_are_not_its_header(tmp_path):
+    note, header = ("Lots of people", "", "", "who died"), ("Name", "Job", "Age", "Town")
+    rows = (note, header, ("Ada", "actor", "69", "Busan"), ("Bo", "", "9", "Jeju"))
+    written = ""
+    for row in rows:
+        cells = "".join(f'<c t="inlineStr"><is><t>{cell}</t></is></c>' for cell in row)
+        written += f"<row>{cells}</row>"
+    with zipfile.ZipFile(FILES / "stock.xlsx") as old, zipfile.ZipFile(tmp_path / "a.xlsx", "w") as new:
+        for name in old.namelist():
+            data = old.read(name).decode()
+            if name.endswith("sheet1.xml"):
+                data = data[: data.index("<sheetData>") + 11] + written + data[data.index("</sheetData>") :]
+            new.writestr(name, data)
+    (found,) = documents(tmp_path / "a.xlsx")
+    assert blocks(found)[:3] == [
+        ("text", "Lots of people who died"),
+        ("row", "Name: Ada; Job: actor; Age: 69; Town: Busan"),
+        ("row", "Name: Bo; Age: 9; Town: Jeju"),
+    ]
+
+
+def test_a_table_of_contents_is_left_out(tmp_path):
+    gallery = '<w:sdtPr><w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj></w:sdtPr>'
+    entry = "<w:p><w:r><w:t>The journey 3</w:t></w:r></w:p>"
+    text = "<w:p><w:r><w:t>We left Busan.</w:t></w:r></w:p>"
+    path = tmp_path / "a.docx"
+    path.write_bytes(word(f"<w:sdt>{gallery}<w:sdtContent>{entry}</w:sdtContent></w:sdt>{text}"))
+    (found,) = documents(path)
+    assert found.text == "We left Busan."
+    with zipfile.ZipFile(FILES / "bees.odt") as old, zipfile.ZipFile(tmp_path / "b.odt", "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            listed = b"<text:table-of-content><text:index-body><text:p>Beekeeping 3</text:p></text:index-body></text:table-of-content>"
+            new.writestr(name, data.replace(b"<office:text>", b"<office:text>" + listed))
+    (found,) = documents(tmp_path / "b.odt")
+    assert found.text.startswith("Beekeeping\n\nA hive")

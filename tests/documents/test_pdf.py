@@ -107,10 +107,10 @@ def test_words_that_are_placed_and_not_spaced_are_apart(tmp_path):
 
 def test_a_web_address_over_the_end_of_a_line_is_one(tmp_path):
     lines = (
-        "Read it there, namely at the place (https://www.debian.org/distrib/",
+        "Read it there, namely at the place (https://www.harbour.example/distrib/",
         "ftplist) or in the old archive of letters that is kept at https://www.",
-        "pathname.com/fhs and, a third one of these, at https://www.debian.org/doc/",
-        "user-manuals#faq and at the page of ports, https://www.debian.org/ports/",
+        "pathname.example/fhs and, a third one of these, at https://www.harbour.example/doc/",
+        "user-manuals#faq and at the page of ports, https://www.harbour.example/ports/",
         "for those who have other machines. The last one is at https://my-",
         "site.example/x but not the one that ends a sentence, https://x.example.",
         "There it ends.",
@@ -118,10 +118,10 @@ def test_a_web_address_over_the_end_of_a_line_is_one(tmp_path):
     escaped = [line.replace("(", "\\(").replace(")", "\\)") for line in lines]
     found = one(tmp_path, pdf([(50, 700 - 14 * number, 12, line) for number, line in enumerate(escaped)]))
     for words in (
-        "(https://www.debian.org/distrib/ftplist) or",
-        "at https://www.pathname.com/fhs and",
-        "at https://www.debian.org/doc/user-manuals#faq and",
-        "https://www.debian.org/ports/ for those",
+        "(https://www.harbour.example/distrib/ftplist) or",
+        "at https://www.pathname.example/fhs and",
+        "at https://www.harbour.example/doc/user-manuals#faq and",
+        "https://www.harbour.example/ports/ for those",
         "at https://my-site.example/x but",
         "https://x.example. There it ends.",
     ):

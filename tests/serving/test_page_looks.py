@@ -104,7 +104,19 @@ def test_every_string_is_there_in_both_languages(visit, examples):
         for one, other in zip(*([text] if isinstance(text, str) else text for text in (english, korean)), strict=True):
             assert set(_blanks(one)) == set(_blanks(other)) or not one, key
     code = "".join(path.read_text("utf-8") for path in [*PAGE.glob("*.js"), PAGE / "index.html"])
-    stems = ("mode_", "about_", "compare_", "trouble_", "tip_", "place_", "fact_", "sort_", "column_", "language_name")
+    stems = (
+        "mode_",
+        "about_",
+        "compare_",
+        "trouble_",
+        "tip_",
+        "place_",
+        "fact_",
+        "chip_",
+        "sort_",
+        "column_",
+        "language_name",
+    )
     unused = [key for key in table["en"] if f'"{key}"' not in code and not key.startswith(stems)]
     assert unused == []
 

@@ -11,6 +11,7 @@ LIMITS = """<html lang=en><title>Limits</title><body><h1>Limits</h1><p>What a da
 <table><tr><th>Item<th>Upper Limit<th>Comment</tr>
 <tr><td>columns per table<td>1,600<td>limited by a page; see the note</tr>
 <tr><td>columns per index<td>32<td></tr>
+<tr><td>constraints_of_a_table_in_one_database_cluster<td>unlimited_number_of_them<td>of_the_size_of_a_page</tr>
 <tr><td>field size<td>1 GB<td>😀 large</tr></table></body></html>"""
 
 
@@ -32,7 +33,7 @@ def test_rows_are_shown_as_a_table_with_the_words_marked(visit, places):
     page = visit(f"{places}/#/?q=columns+per+table")
     table = page.locator("#ranking table.rows").first
     expect(table.locator("th")).to_have_text(["Item", "Upper Limit", "Comment"])
-    first, second, third = (table.locator("tbody tr").nth(number).locator("td") for number in range(3))
+    first, second, third = (table.locator("tbody tr").nth(number).locator("td") for number in (0, 1, 3))
     expect(first).to_have_text(["columns per table", "1,600", "limited by a page; see the note"])
     expect(second).to_have_text(["columns per index", "32", ""])
     expect(third).to_have_text(["field size", "1 GB", "😀 large"])
@@ -51,7 +52,14 @@ def test_a_table_fits_on_a_phone(visit, places):
     page = visit(f"{places}/#/?q=columns+per+table", width=360, height=740)
     expect(page.locator("#ranking table.rows").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    card = page.locator("#ranking .hit").first.bounding_box()
+    assert card["x"] + card["width"] <= 360
     shot(page, "table-phone")
+
+
+def test_facts_have_korean_names(visit, places):
+    page = visit(f"{places}/#/?q=columns+per+table", language="ko-KR")
+    expect(page.locator("#ranking .fact").first).to_contain_text("수정일: 20")
 
 
 def test_an_answer_from_a_pdf_names_its_page(visit, places):

@@ -1,7 +1,7 @@
 """`mundap search`."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from gettext import gettext as _
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mundap.index.index import Index
     from mundap.index.modes import Mode
     from mundap.reader.choice import LanguageReaders
-    from mundap.records import Hit, SearchResult
+    from mundap.records import Hit, Passage, SearchResult
 
 MAX_QUESTION = 100_000
 
@@ -184,6 +184,8 @@ def _as_line(line: str, result: "SearchResult") -> dict[str, Any]:
 
 def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
     """Hits as text, the question's words highlighted when a person is looking."""
+    from mundap.pipeline.source import place_of_passage
+
     for hit in hits:
         passage = hit.passage
         detail = ""
@@ -191,11 +193,24 @@ def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
             detail = f" (bm25 {hit.bm25:.3f}, dense {hit.dense:.3f})"
         title = shared.clean(f"{hit.rank:2d}. {passage.title}")
         click.echo(f"{click.style(title, bold=True)}  {hit.score:.3f}{detail}")
-        where = shared.clean(f"    {passage.source}  [{passage.start}:{passage.end}]  {passage.id}")
+        where = shared.clean(f"    {place_of_passage(passage)}  [{passage.start}:{passage.end}]  {passage.id}")
         click.echo(click.style(where, dim=True))
-        for line in shared.wrapped(_highlighted(index, question, passage.text), 4):
-            click.echo(f"    {line}")
+        for piece in _pieces(passage):
+            for line in shared.wrapped(_highlighted(index, question, piece), 4):
+                click.echo(f"    {line}")
         click.echo()
+
+
+def _pieces(passage: "Passage") -> Iterator[str]:
+    """The text of a passage, each row of a table by itself."""
+    end = 0
+    for start, stop in passage.rows():
+        if before := passage.text[end:start].strip():
+            yield before
+        yield passage.text[start:stop]
+        end = stop
+    if rest := passage.text[end:].strip():
+        yield rest
 
 
 def _highlighted(index: "Index", question: str, text: str) -> str:

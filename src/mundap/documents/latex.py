@@ -10,7 +10,6 @@ from mundap.records import Document
 
 _BRACE = re.compile("[{}]")
 _LONGEST_ARGUMENT = 2000  # characters of a title
-_DEEPEST = 20  # braces in it
 _OPENING = "\\begin{document}"
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 _LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
@@ -125,8 +124,6 @@ def _argument(text: str, start: int) -> tuple[str, int]:
         depth += 1 if brace.group() == "{" else -1
         if not depth:
             return text[start : brace.start()], brace.end()
-        if depth > _DEEPEST:
-            break
     return "", start
 
 

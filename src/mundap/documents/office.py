@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any
 
 from mundap.documents.archive import Archive, local
-from mundap.documents.blocks import MOST_COLUMNS, Builder, Table, make_document
+from mundap.documents.blocks import MOST_COLUMNS, Builder, Table, looks_like_header, make_document
 from mundap.documents.files import SourceFile
 from mundap.records import Document
 
@@ -19,6 +20,7 @@ _DATE_FORMATS = frozenset((*range(14, 23), *range(45, 48)))
 _DATE_WORDS = re.compile(r"[dmyh]", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
 _COLUMN = re.compile(r"[A-Z]+")
+_LOOKED_AT = 20  # rows of a sheet, to find where its table begins
 
 
 def read_docx(file: SourceFile) -> Iterator[Document]:
@@ -33,12 +35,18 @@ def read_docx(file: SourceFile) -> Iterator[Document]:
     yield make_document(file, built, "docx", title, facts)
 
 
+def _is_contents(part: Any) -> bool:
+    """Whether a part is a table of contents, which Word makes of the headings."""
+    gallery = part.find(f"{_WORD}sdtPr/{_WORD}docPartObj/{_WORD}docPartGallery")
+    return gallery is not None and gallery.get(f"{_WORD}val") == "Table of Contents"
+
+
 def _add_word(built: Builder, part: Any, levels: dict[str, int]) -> None:
     if part.tag == f"{_WORD}p":
         _add_word_paragraph(built, part, levels)
     elif part.tag == f"{_WORD}tbl":
         _add_word_table(built, part)
-    elif part.tag == f"{_WORD}sdt":  # a field or a table of contents around other parts
+    elif part.tag == f"{_WORD}sdt" and not _is_contents(part):  # a field around other parts
         for one in part.iter(f"{_WORD}p", f"{_WORD}tbl"):
             if one.tag == f"{_WORD}tbl" or not any(up.tag == f"{_WORD}tbl" for up in one.iterancestors()):
                 _add_word(built, one, levels)
@@ -193,20 +201,33 @@ def read_xlsx(file: SourceFile) -> Iterator[Document]:
 
 
 def _add_sheet(built: Builder, archive: Archive, name: str, strings: list[str], dates: set[str]) -> None:
+    rows = _sheet_rows(archive, name, strings, dates)
+    first = list(islice(rows, _LOOKED_AT))
+    begins = _first_of_table([cells for _, cells in first])
+    for line, cells in first[:begins]:
+        built.add("text", " ".join(filter(None, cells)), line)
     table = Table(built)
-    begun = False
-    for number, row in enumerate(archive.rows(name, f"{_SHEETS}row"), 1):
-        cells = _sheet_cells(row, strings, dates)
-        if not any(cells):
-            continue
-        given = row.get("r", "")
-        line = int(given) if given.isdecimal() and len(given) < 9 else number
-        if not begun and len([cell for cell in cells if cell]) == 1:  # a title above the table
-            built.add("text", "".join(cells), line)
-            continue
-        begun = True
+    for line, cells in chain(first[begins:], rows):
         table.row(cells, line)
     table.end()
+
+
+def _sheet_rows(archive: Archive, name: str, strings: list[str], dates: set[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a sheet that are not empty, with their numbers."""
+    for number, row in enumerate(archive.rows(name, f"{_SHEETS}row"), 1):
+        cells = _sheet_cells(row, strings, dates)
+        if any(cells):
+            given = row.get("r", "")
+            yield int(given) if given.isdecimal() and len(given) < 9 else number, cells
+
+
+def _first_of_table(rows: list[list[str]]) -> int:
+    """Where the table of a sheet begins: above its header stand titles and notes, which fill half the cells at most."""
+    filled = [sum(1 for cell in cells if cell) for cells in rows]
+    for place, cells in enumerate(rows):
+        if filled[place] >= 2 * max(filled[:place], default=0) and looks_like_header(cells):
+            return place
+    return next((place for place, count in enumerate(filled) if count > 1), len(rows))
 
 
 def _sheet_cells(row: Any, strings: list[str], dates: set[str]) -> list[str]:

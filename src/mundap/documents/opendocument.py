@@ -14,7 +14,7 @@ _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
-_NOT_TEXT = frozenset(("annotation", "tracked-changes", "bibliography-mark", "ruby-text"))
+_NOT_TEXT = frozenset(("table-of-content", "annotation", "tracked-changes", "bibliography-mark", "ruby-text"))
 
 
 def read_opendocument(file: SourceFile) -> Iterator[Document]:

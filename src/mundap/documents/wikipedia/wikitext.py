@@ -228,8 +228,7 @@ def _without_links(text: str, site: Site, categories: set[str]) -> str:
         at = found.end()
         if found.group(0) == "]]":
             continue
-        target = _TARGET.match(text, at)
-        name = target.group(0) if target else ""
+        name = _target(text, at)
         piped = text[at + len(name) : at + len(name) + 1] == "|"
         if _shows_nothing(name, piped, site, categories):
             at = closers[start] if start in closers else end_of_line(text, at)
@@ -240,6 +239,12 @@ def _without_links(text: str, site: Site, categories: set[str]) -> str:
             at += len(name) + piped
     parts.append(text[at:])
     return "".join(parts)
+
+
+def _target(text: str, at: int) -> str:
+    """What a link leads to."""
+    target = _TARGET.match(text, at)
+    return target.group(0) if target else ""
 
 
 def _link_ends(tokens: list[re.Match[str]]) -> dict[int, int]:

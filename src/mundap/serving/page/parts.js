@@ -119,7 +119,8 @@ export function facts(metadata, pick) {
     .slice(0, 8);
   return entries.map(([name, value]) => {
     const fact = `${name}=${value}`;
-    const shown = foreign(`${name}: ${value}`);
+    const label = known(`chip_${name}`) ? t(`chip_${name}`) : name;
+    const shown = foreign(`${label}: ${value}`);
     return pick
       ? el(
           "button",
