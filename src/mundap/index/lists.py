@@ -134,4 +134,4 @@ def _shared_out(count: int, members: np.ndarray) -> np.ndarray:
             open_to = np.where(shares > 1, shares - exact, -np.inf)
         chosen = np.argsort(-open_to)[: abs(missing)]
         shares[chosen[np.isfinite(open_to[chosen])]] += np.sign(missing)
-    return shares
+    return np.asarray(shares)
