@@ -5,6 +5,7 @@ thousands. So the centres stand in groups, and a vector is compared with the cen
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,10 @@ class Lists:
         centres: One row a list, of length 1.
     """
 
-    def __init__(self, heads: np.ndarray, centres: np.ndarray, bounds: np.ndarray) -> None:
+    def __init__(self, centres: np.ndarray, bounds: np.ndarray) -> None:
         self.centres = centres
-        self._heads = heads
         self._bounds = bounds  # where each group begins, and the end
+        self._settle()
 
     @classmethod
     def train(cls, sample: np.ndarray, count: int) -> "Lists":
@@ -37,24 +38,22 @@ class Lists:
         if count > _ONE_GROUP:
             groups = round(math.sqrt(_LOOKED_INTO * count))
         heads = _means(sample, groups, 256)
-        whole = cls(heads, heads, np.arange(groups + 1))
-        members = _members(whole._of_all(sample, groups), groups)
+        members = _members(_by_blocks(lambda vectors: (vectors @ heads.T).argmax(axis=1), sample), groups)
         counts = _shared_out(count, np.array([len(rows) for rows in members]))
         parts = in_threads(
             lambda group: _means(sample[members[group]], int(counts[group]), len(sample)), np.flatnonzero(counts)
         )
         bounds = np.concatenate([[0], np.cumsum(counts[counts > 0])])
-        lists = cls(np.empty(0), np.concatenate(list(parts)), bounds)
-        lists._settle()
+        lists = cls(np.concatenate(list(parts)), bounds)
         for _ in range(_POLISHED):
             lists._polish(sample)
         return lists
 
-    def of(self, vectors: np.ndarray, looked_into: int = _LOOKED_INTO) -> np.ndarray:
+    def of(self, vectors: np.ndarray) -> np.ndarray:
         """The list of each vector (float32): nearly always the one with the nearest centre."""
         best = np.full(len(vectors), -np.inf, np.float32)
         found = np.zeros(len(vectors), np.int64)
-        for group, rows in enumerate(self._candidates(vectors, looked_into)):
+        for group, rows in enumerate(self._candidates(vectors)):
             if not len(rows):
                 continue
             first, last = self._bounds[group : group + 2]
@@ -66,34 +65,34 @@ class Lists:
             found[rows[better]] = first + nearest[better]
         return found
 
-    def _candidates(self, vectors: np.ndarray, looked_into: int) -> list[np.ndarray]:
+    def _candidates(self, vectors: np.ndarray) -> list[np.ndarray]:
         """For each group the rows of the vectors that have it among their nearest."""
         groups = len(self._heads)
-        if groups <= looked_into:
+        if groups <= _LOOKED_INTO:
             return [np.arange(len(vectors))] * groups
-        near = np.argpartition(vectors @ -self._heads.T, looked_into - 1, axis=1)[:, :looked_into]
-        return [places // looked_into for places in _members(near.ravel(), groups)]
-
-    def _of_all(self, sample: np.ndarray, looked_into: int = _LOOKED_INTO) -> np.ndarray:
-        starts = range(0, len(sample), _BLOCK)
-        parts = in_threads(
-            lambda start: self.of(sample[start : start + _BLOCK].astype(np.float32), looked_into), starts
-        )
-        return np.concatenate(list(parts))
+        near = np.argpartition(vectors @ -self._heads.T, _LOOKED_INTO - 1, axis=1)[:, :_LOOKED_INTO]
+        return [places // _LOOKED_INTO for places in _members(near.ravel(), groups)]
 
     def _polish(self, sample: np.ndarray) -> None:
         """A round of k-means over all lists; one that nothing is nearest to stays where it is."""
-        members = _members(self._of_all(sample), len(self.centres))
-        for first, last in zip(self._bounds, self._bounds[1:], strict=False):
-            for number in range(first, last):
-                if len(members[number]):
-                    self.centres[number] = _direction(sample[members[number]].astype(np.float32).sum(axis=0))
+        members = _members(_by_blocks(self.of, sample), len(self.centres))
+        for number, rows in enumerate(members):
+            if len(rows):
+                self.centres[number] = _direction(sample[rows].astype(np.float32).sum(axis=0))
         self._settle()
 
     def _settle(self) -> None:
         """Put the head of each group in its middle."""
         sums = np.add.reduceat(self.centres, self._bounds[:-1], axis=0)
         self._heads = np.stack([_direction(row) for row in sums])
+
+
+def _by_blocks(labels: Callable[[np.ndarray], np.ndarray], sample: np.ndarray) -> np.ndarray:
+    """What a function says of each vector, which it gets block by block, as float32."""
+    starts = range(0, len(sample), _BLOCK)
+    return np.concatenate(
+        list(in_threads(lambda start: labels(sample[start : start + _BLOCK].astype(np.float32)), starts))
+    )
 
 
 def _direction(vector: np.ndarray) -> Any:
@@ -135,4 +134,4 @@ def _shared_out(count: int, members: np.ndarray) -> np.ndarray:
             open_to = np.where(shares > 1, shares - exact, -np.inf)
         chosen = np.argsort(-open_to)[: abs(missing)]
         shares[chosen[np.isfinite(open_to[chosen])]] += np.sign(missing)
-    return shares
+    return np.asarray(shares)
