@@ -177,7 +177,7 @@ reader: .venv/ready-test
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \
 	  -o $(OUT)/reader/tune/index
 	$(BIN)/mundap train confidence -i $(OUT)/reader/tune/index -q $(OUT)/reader/tune/questions.jsonl \
-	  --reader $(OUT)/reader/model --ranking product --retrieval-weight 1.5 --limit 450
+	  --reader $(OUT)/reader/model --ranking product --retrieval-weight 1.5 --limit 450 --right close
 
 reader-figures: .venv/ready-test
 	test -d $(OUT)/figures/pool-trained || $(MAKE) retriever-figures
