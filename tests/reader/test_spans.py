@@ -97,7 +97,7 @@ def test_probabilities_sum_to_one_for_any_logits():
 
 def test_a_span_from_one_answer_to_the_end_of_another_is_no_answer():
     """Two candidates in one sentence, such as Sala Baker and the villain he plays."""
-    starts, ends = row({2: 0.6, 8: 0.35}), row({3: 0.3, 8: 0.6})
+    starts, ends = row({2: 0.6, 8: 0.38}), row({3: 0.35, 8: 0.6})
     found = candidates(starts, ends)
     assert (found[0].start, found[0].end) == (2, 8)
     assert [(span.start, span.end) for span in without_bridge(found)][:2] == [(8, 8), (2, 3)]
