@@ -12,6 +12,7 @@ from pathlib import Path
 from mundap import Index
 from mundap.index.build import Options, build
 from mundap.index.verify import damaged_passages, verify
+from tests.systems import not_windows
 
 PAGE = Path(__file__).parent.parent / "docs" / "operations.md"
 GOLDEN = Path(__file__).parent / "index" / "golden" / "format-1.tar.gz"
@@ -83,6 +84,7 @@ AFTER = {
 CODES = {"mundap index docs -o my-index --fresh": 3}  # what was uploaded to a damaged index is lost, which it says
 
 
+@not_windows
 def test_every_step_runs_and_does_what_it_is_for(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()

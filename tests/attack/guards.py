@@ -174,7 +174,7 @@ GUARDS = (
           "sync_folder(folder.parent)", "pass",
           "tests/index/test_states.py::test_new_folders_are_on_the_disk_before_the_manifest_names_them"),
     Guard("links that lead out are not followed", "documents/walk.py",
-          "not path.resolve().is_relative_to(walk.root)", "False",
+          "not link.resolve().is_relative_to(root)", "False",
           "tests/documents/test_walk.py::test_links_that_lead_out_are_not_followed_unless_asked_for"),
     Guard("a tokenizer that fails is said", "models/session.py",
           "    except BaseException as error:\n        # The library", "    except KeyError as error:\n        # The library",

@@ -102,8 +102,8 @@ def test_gold_goes_with_no_other_source(tmp_path, tiny_reader):
         assert "leave out -i, --run and --predictions" in err
     code, _, err = mundap("evaluate", "answers", "-q", path, "--gold", "--removed", "--reader", tiny_reader)
     assert code == 2
-    assert "gold passages alone have no others" in err
-    with pytest.raises(UsageError, match="gold passages alone have no others"):
+    assert "gold passages stand alone" in err
+    with pytest.raises(UsageError, match="gold passages stand alone"):
         AnswersTask(path, removed=True)
 
 

@@ -42,7 +42,7 @@ def write(path: Path, plan: "Plan", found: Mapping[str, Any], extra: "Extra", re
 
 def _setting(found: Mapping[str, Any]) -> str:
     """The size of an experiment in a sentence."""
-    facts = found["_setting"]
+    facts = found["setting"]
     train, test = facts["training_questions"], facts["test_questions"]
     sets = "; ".join(f"{name}: {train[name]:,} training, {test[name]:,} held-back questions" for name in train)
     return (
