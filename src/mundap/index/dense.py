@@ -345,6 +345,9 @@ class Dense:
                 _ivf(self._ann).nprobe = self._effort.probes
             else:
                 _hnsw(self._ann).efSearch = 200
+            for segment in self._corpus.segments:
+                if segment.entry.last < entry.until:
+                    segment.expect_single_vectors()
             one_blas_thread()
             faiss.omp_set_num_threads(cores())
             # FAISS 1.15 keeps small batches off BLAS by default, which costs a factor of eight.
