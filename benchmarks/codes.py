@@ -27,7 +27,7 @@ from mundap.index import dense
 K = 100
 KINDS = ("RaBitQfs", "RaBitQfs2", "PQ192x4fs", "PQ96x4fs", "Flat")
 PROBES = (32, 64, 128, 256, 512)
-CANDIDATES = (1, 2, 3, 4, 6, 8, 16)
+CANDIDATES = (1, 2, 3, 4, 6, 8, 16, 32)
 BATCH = 64
 
 
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=KINDS)
     parser.add_argument("--lists", nargs="*", type=float, default=(4.0,), help="times the square root of the passages")
     parser.add_argument("--probes", nargs="*", type=int, default=PROBES)
+    parser.add_argument("--built", action="store_true", help="measure the index that `mundap bench scale` built")
     arguments = parser.parse_args()
     faiss.cvar.distance_compute_blas_threshold = 20
     with np.load(arguments.folder.parent / "bank.npz", allow_pickle=False) as bank:
@@ -45,6 +46,11 @@ def main() -> None:
     truth = [set(row) for row in np.load(arguments.folder / "exact.npy", allow_pickle=False).tolist()]
     corpus = corpus_of(arguments.folder, dimension)
     figures: dict[str, Any] = {"passages": len(corpus)}
+    if arguments.built:
+        index = faiss.read_index(str(arguments.folder / "dense.faiss"))
+        found = {probes: measure(index, probes, questions[: len(truth)], truth) for probes in arguments.probes}
+        report(f"codes-{len(corpus)}", {**figures, f"{index.nlist} lists, as built": found})
+        return
     for factor in arguments.lists:
         for kind in arguments.kinds:
             index, seconds = built(corpus, int(factor * len(corpus) ** 0.5), kind)

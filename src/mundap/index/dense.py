@@ -104,11 +104,15 @@ def _fill(index: Any, corpus: Corpus, lists: Lists) -> None:
         pass
     index.pq.clear_transposed_centroids()
     order = np.argsort(owners, kind="stable")
-    bounds = np.searchsorted(owners[order], np.arange(index.nlist + 1)).tolist()
-    for number, (start, end) in enumerate(pairwise(bounds)):
-        _write_list(
-            faiss.downcast_InvertedLists(index.invlists), number, numbers[order[start:end]], codes[order[start:end]]
-        )
+    bounds = np.searchsorted(owners[order], np.arange(index.nlist + 1))
+    lists_of_index = faiss.downcast_InvertedLists(index.invlists)
+
+    def write(number: int) -> None:
+        places = order[bounds[number] : bounds[number + 1]]
+        _write_list(lists_of_index, number, numbers[places], codes[places])
+
+    for _ in in_threads(write, range(index.nlist)):
+        pass
     index.ntotal = len(corpus)
 
 
@@ -341,6 +345,9 @@ class Dense:
                 _ivf(self._ann).nprobe = self._effort.probes
             else:
                 _hnsw(self._ann).efSearch = 200
+            for segment in self._corpus.segments:
+                if segment.entry.last < entry.until:
+                    segment.expect_single_vectors()
             one_blas_thread()
             faiss.omp_set_num_threads(cores())
             # FAISS 1.15 keeps small batches off BLAS by default, which costs a factor of eight.

@@ -116,6 +116,12 @@ class Segment:
     def __len__(self) -> int:
         return self.entry.passages
 
+    def expect_single_vectors(self) -> None:
+        """Tell the system that vectors are read one here, one there: reading ahead would push out what is needed."""
+        vectors = self._maps.get("vectors.bin")
+        if isinstance(vectors, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):  # not on Windows
+            vectors.madvise(mmap.MADV_RANDOM)
+
     def _map(self, name: str, dtype: Any) -> np.ndarray:
         """A file as an array. A plain one over the mapped bytes: numpy's own memmap class is slow to index."""
         data, row = self._maps.get(name, b""), np.dtype(dtype).itemsize
