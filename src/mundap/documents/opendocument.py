@@ -15,6 +15,7 @@ _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
 _NOT_TEXT = frozenset(("table-of-content", "annotation", "tracked-changes", "bibliography-mark", "ruby-text"))
+_NOT_WORDS = ("note-citation", "annotation", "page-number")  # LibreOffice writes "<number>" for the last
 
 
 def read_opendocument(file: SourceFile) -> Iterator[Document]:
@@ -70,7 +71,7 @@ def _text(element: Any) -> str:
     for one in element.iterdescendants():
         if one.tag in _SPACES or one.tag == f"{_TEXT}p":
             parts.append(" ")
-        if local(one) not in ("note-citation", "annotation"):
+        if local(one) not in _NOT_WORDS:
             parts.append(one.text or "")
         parts.append(one.tail or "")
     return " ".join("".join(parts).split())

@@ -1,5 +1,6 @@
 """Makes the small files of this folder with the programs people use: python-docx, python-pptx, openpyxl, odfpy, nbformat's
-layout, the email library. Run it again only to change them: `pip install python-docx python-pptx openpyxl odfpy`."""
+layout, the email library. Run it again only to change them: `pip install python-docx python-pptx openpyxl odfpy`. The files `libreoffice.*` are what
+`soffice --headless --convert-to SUFFIX` made of a sheet, a page of HTML and harbour.pptx."""
 
 import json
 import mailbox
