@@ -166,6 +166,15 @@ def test_overlapping_spans_are_one_answer_in_a_second_passage_too():
         ("東京都は", r"東京|都|は", "東京", "東京"),
         ("của Nguyễn Du", r"Nguy|ễn|\S+", "Nguy", "Nguyễn"),  # Vietnamese is Latin writing too
         ("né à Orléans", r"Orl|éans|\S+", "éans", "Orléans"),
+        ("set core.hooksPath first", r"core|\.|hooks|Path|\w+", "hooks", "core.hooksPath"),
+        ("set work_mem first", r"work|_|mem|\w+", "mem", "work_mem"),
+        ("at 5,895 metres", r"5|,|895|\w+", "895", "5,895"),
+        ("version 1.2 of it", r"1|\.|2|\w+", "1", "1.2"),
+        ("with --no-verify it", r"-|no|verify|\w+", ("no", "verify"), "--no-verify"),
+        ("in ~/.ssh or /etc/fstab now", r"etc/fstab|\S", "etc/fstab", "/etc/fstab"),
+        ("from 1990-1995 on", r"1990|-|1995|\w+", "1995", "1995"),
+        ("It ended.then came", r"ended|\.|then|\w+", "came", "came"),
+        ("it was -3 degrees", r"-|\w+", "3", "-3"),
         ("we \u2764\ufe0f it", r"\u2764|\w+", "\u2764", "\u2764\ufe0f"),  # what makes the heart red belongs to it
     ],
 )
@@ -280,12 +289,20 @@ def test_an_answer_that_several_passages_give_has_the_larger_share():
         ("it ended 31 to 33. Then", ("31", "33."), "31 to 33"),
         ("built by Acme Inc. in Ohio", ("Acme", "Inc."), "Acme Inc."),
         ("انتهت سنة 1953، ثم", ("سنة", "1953،"), "سنة 1953"),
+        ("run\n$ journalctl -b now", ("$", "-b"), "journalctl -b"),
+        ("for $ 500 in all", ("$", "500"), "$ 500"),
         ("cold: -3 °C today", ("-3", "°C"), "-3 °C"),
         ("수도는 서울이다。 부산은", ("서울이다。", "부산은"), "서울"),
     ],
 )
 def test_an_answer_is_clean_at_its_edges_and_ends_with_its_sentence(text, span, answer):
     assert ranked([simple(text, {span: 5.0})])[0][0] == answer
+
+
+def test_an_answer_stands_in_one_line():
+    text = "100: Reserved.\n200: nobody"
+    window = scored(text, {("100:", "200:"): 5.0, "200:": 4.5})
+    assert ranked([(text, window)])[0][0] == "200"
 
 
 def test_a_korean_answer_ends_before_its_particle():

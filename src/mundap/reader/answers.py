@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mundap.models.folder import ReaderConfig
+from mundap.reader.inputs import Window
 from mundap.reader.runtime import Scored
-from mundap.reader.spans import candidates, softmax, without_bridge
+from mundap.reader.spans import Span, candidates, softmax, without_bridge
 from mundap.text.scripts import has_hangul, has_unspaced
 from mundap.text.trim import trim_answer
 
@@ -21,7 +22,8 @@ _PER_PASSAGE = 5  # spans of a passage that take part
 _TRIMMED = 3  # answers, the best ones, that are freed of Korean particles
 _MOST_ODDS = 6.0  # beyond this a share says nothing more
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3})[.!?](?=\s+[A-Z])|[。！？]|\n\s*\n|\s\|\s")
-_LEADING = re.compile(r"[\s|,;:…·•]+|[*–—-]\s+")
+_LEADING = re.compile(r"[\s|,;:…·•]+|[*–—-]\s+|[$#%>]\s+(?=[a-z./~])")  # marks of a list, the prompt of a shell
+_BEFORE_A_NAME = re.compile(r"(?<![^\s\"'`(\[=|])(?:--?|~?/|\./)$")  # of an option or a path, at the start of a word
 _TRAILING = "|,;:…·•–—،؛、。"
 _FULL_STOP = re.compile(r"(?:\d|[^\W\d_]{4})\.$")  # of a sentence; "St." and "Inc." keep theirs
 _PAIRS = (("(", ")"), ("[", "]"), ("“", "”"), ("«", "»"), ("「", "」"), ('"', '"'))
@@ -161,9 +163,7 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
         listed = candidates(starts, ends, window.first, config.max_answer_length)
         if config.ranking == "product":
             listed = without_bridge(listed)
-        for span in listed[: 2 * _PER_PASSAGE]:
-            begin = int(window.offsets[window.position(span.start), 0])
-            stop = int(window.offsets[window.position(span.end), 1])
+        for span, begin, stop in _within_a_line(text, window, listed)[: 2 * _PER_PASSAGE]:
             begin, stop = _clean(text, *_whole_words(text, begin, stop))
             margin = float(scored.starts[span.start] + scored.ends[span.end] - scored.starts[0] - scored.ends[0])
             known = found.get((begin, stop))
@@ -173,12 +173,31 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
     return [(begin, stop, score, margin) for (begin, stop), (score, margin) in best]
 
 
+def _within_a_line(text: str, window: Window, listed: Sequence[Span]) -> list[tuple[Span, int, int]]:
+    """The spans that do not run over a line's end, each with its first character and the one behind its last.
+
+    A line of a passage is a whole paragraph, list item or line of code: no answer begins in one and ends in the next.
+    """
+    placed = []
+    for span in listed:
+        begin = int(window.offsets[window.position(span.start), 0])
+        stop = int(window.offsets[window.position(span.end), 1])
+        if "\n" not in text[begin:stop].strip():
+            placed.append((span, begin, stop))
+    return placed
+
+
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Extend a span to whole words, but not where words are written together: a Korean particle is not added."""
-    while 0 < start < len(text) and _joined(text[start - 1], text[start]):
+    """Extend a span to whole words, but not where words are written together: a Korean particle is not added.
+
+    Names of options, settings and files are whole with their marks: `--no-verify`, `core.hooksPath`, `/etc/fstab`.
+    """
+    while _goes_on(text, start - 1):
         start -= 1
-    while 0 < end < len(text) and (_joined(text[end - 1], text[end]) or unicodedata.category(text[end])[0] == "M"):
+    while _goes_on(text, end - 1) or (0 < end < len(text) and unicodedata.category(text[end])[0] == "M"):
         end += 1
+    if mark := _BEFORE_A_NAME.search(text, max(0, start - 4), start):
+        start = mark.start()
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():
@@ -216,7 +235,26 @@ def _without_lone_bracket(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
+def _goes_on(text: str, place: int) -> bool:
+    """Whether the character there and the next are of one word."""
+    if not 0 <= place < len(text) - 1:
+        return False
+    return _joined(text[place], text[place + 1]) or _is_inner_mark(text, place) or _is_inner_mark(text, place + 1)
+
+
+def _is_inner_mark(text: str, place: int) -> bool:
+    """Whether there is a mark within a name or a number: `core.hooksPath`, `1.2`, `5,895`."""
+    if not 0 < place < len(text) - 1 or text[place] not in ".,":
+        return False
+    before, behind = text[place - 1], text[place + 1]
+    if before.isdigit() and behind.isdigit():
+        return True
+    return text[place] == "." and (before.isalnum() or before == "_") and "a" <= behind <= "z"
+
+
 def _joined(left: str, right: str) -> bool:
+    if "_" in (left, right):
+        return (left + right).replace("_", "a").isalnum()
     if not (left.isalnum() and right.isalnum()):
         return False
     both = left + right
