@@ -2,14 +2,15 @@
 
     python recipes/reader/choose.py INDEX QUESTIONS READER [--limit 300]
 
-Each question is searched and read once; the table has the exact match for each weight of the retrieval score
-(`retrieval_weight` of the reader's config), by the selection head and by the margin over "no answer". Above it stand the
-bounds: how often the answer is in the first passage, in the ten, in the one that the reader selects, and how often the
-best span of one of the ten is right.
+Each question is searched and read once. The table has the exact match for each weight of the retrieval score
+(`retrieval_weight` of the reader's config), by the selection head and by the margin over "no answer". Above it stand
+the bounds: how often the answer is in the first passage, in the ten, in the one that the reader selects, and how often
+the best span of one of the ten is right.
 """
 
 import argparse
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,9 +56,9 @@ def main() -> None:
         print(f"selection {kind}", *(f"{percent(cases, lambda case, s=s: exact(case, s)):>6}" for s in settings))
 
 
-def percent(cases: list[Case], holds) -> float:
+def percent(cases: list[Case], holds: Callable[[Case], bool]) -> float:
     """The share of the cases, in per cent."""
-    return round(100 * sum(map(bool, map(holds, cases))) / len(cases), 1)
+    return round(100 * sum(map(holds, cases)) / len(cases), 1)
 
 
 def answered(case: Case, hits: list[Hit]) -> bool:
