@@ -169,9 +169,13 @@ reader: .venv/ready-test
 	test -d $(OUT)/reader/first || $(BIN)/mundap models export $(OUT)/reader/runs/reader/model -o $(OUT)/reader/first --precision int8
 	$(BIN)/mundap train reader $(OUT)/reader/second.toml
 	test -d $(OUT)/reader/second || $(BIN)/mundap models export $(OUT)/reader/runs/second/model -o $(OUT)/reader/second --precision int8
-	cp recipes/reader/handwritten.jsonl $(OUT)/reader
+	cp recipes/reader/handwritten*.jsonl $(OUT)/reader
 	$(BIN)/mundap train reader $(OUT)/reader/third.toml
-	$(BIN)/mundap models export $(OUT)/reader/runs/third/model -o $(OUT)/reader/model --name reader --precision int8 \
+	test -d $(OUT)/reader/third || $(BIN)/mundap models export $(OUT)/reader/runs/third/model -o $(OUT)/reader/third --precision int8
+	$(BIN)/mundap train reader $(OUT)/reader/fourth.toml
+	$(BIN)/python recipes/reader/mine.py $(DATA) $(OUT)/reader -o $(OUT)/reader/mine
+	$(BIN)/mundap train reader $(OUT)/reader/fifth.toml
+	$(BIN)/mundap models export $(OUT)/reader/runs/fifth/model -o $(OUT)/reader/model --name reader --precision int8 \
 	  --scripts latin --license MIT
 	$(BIN)/python recipes/reader/tune.py $(OUT)/reader -o $(OUT)/reader/tune
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \
