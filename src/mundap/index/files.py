@@ -123,4 +123,4 @@ def passage_spans(document: Document, cut: Splitter) -> list[tuple[int, int]]:
     """Where the passages of a document begin and end. One that is a passage already is cut only on request."""
     if document.whole and not cut.chunks:
         return [(0, len(document.text))]
-    return list(cut.spans(document.text, document.blocks)) or [(0, len(document.text))]
+    return cut.spans(document.text, document.blocks) or [(0, len(document.text))]
