@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mundap.documents import SourceFile, find
 from mundap.documents.readers import Readers
 from mundap.documents.split import Splitter
-from mundap.documents.walk import STDIN
+from mundap.documents.walk import STDIN, stdin_copy
 from mundap.errors import MundapError
 from mundap.index.manifest import Settings
 from mundap.models import folder as models
@@ -54,7 +54,7 @@ class InputFiles:
         files = [file for file in self.found if isinstance(file, SourceFile)]
         codes: list[str] = []
         for file in files[:: max(1, len(files) // _SAMPLED)]:
-            for document in islice(self.readers.read(file), _PER_FILE):
+            for document in self.readers.sample(file, _PER_FILE):
                 if not isinstance(document, Skipped):
                     codes.append(language(document.text)[0])
         foreign = sum(code not in ("", "en") for code in codes)
@@ -93,11 +93,9 @@ def find_files(
     given = [path for path in paths if str(path) != STDIN]
     with_stdin = len(given) < len(paths)
     with Readers(options.form) as readers, ExitStack() as kept:
-        found = list(find(given, base, options.ignore, out, options.follow_links))
+        found = find(given, base, options.ignore, out, options.follow_links)
         if with_stdin:
-            copies = find([STDIN], base)
-            found.append(next(copies))
-            kept.callback(next, copies, None)  # asked for another, it removes the copy
+            found.append(kept.enter_context(stdin_copy()))
         if not any(isinstance(file, SourceFile) for file in found):
             raise _nothing_in(paths, found)
         roots = [Path(path).resolve() for path in given]
@@ -114,6 +112,7 @@ def _nothing_in(paths: Sequence[str | Path], found: Sequence[SourceFile | Skippe
     )
 
 
+@cache
 def splitter(settings: Settings) -> Splitter:
     """What cuts the documents of an index."""
     return Splitter(settings.words, settings.overlap, settings.sentences, settings.chunks)

@@ -123,6 +123,14 @@ class EncoderConfig:
         _save(self, folder)
 
 
+class EncoderIdentity(NamedTuple):
+    """What an index remembers of its encoder: the name or the folder, the fingerprint, the length of a vector."""
+
+    model: str = ""
+    fingerprint: str = ""
+    dimension: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class FittedConfidence:
     """The confidence of a reader, as fitted on dev data by `mundap train confidence`.
@@ -388,6 +396,21 @@ def find(name: str | Path) -> Path:
     if (own / "config.json").is_file():  # looking for other packages takes a while
         return own
     return installed().get(name, Path(name))
+
+
+def identify(name: str) -> EncoderIdentity:
+    """What an index remembers of an encoder, given by the name of an installed one or by its path.
+
+    Raises:
+        ModelError: There is none, or it has no weights.
+    """
+    folder = find(name)
+    config = EncoderConfig.load(folder)
+    weights(folder)
+    place = name
+    if name not in installed():
+        place = str(folder.resolve())
+    return EncoderIdentity(place, config.fingerprint, config.dimension)
 
 
 def weights(folder: Path, precision: Precision | None = None, part: str = "encoder") -> Path:
