@@ -88,7 +88,7 @@ def _below(
         walk = _Walk(root, base, exclude, follow_links)
         yield from _folder(root, walk, [*_inherited(root), (root, patterns)], frozenset())
     elif root.is_file():
-        yield SourceFile(root, printable(root.name), source_name(root, base))
+        yield SourceFile(root, printable(root.name), _source_name(root, base))
     else:
         yield Skipped(str(path), "not a regular file")
 
@@ -107,7 +107,7 @@ def stdin_copy() -> Iterator[SourceFile]:
         yield SourceFile(copy, name, name)
 
 
-def source_name(path: Path, base: Path) -> str:
+def _source_name(path: Path, base: Path) -> str:
     """A file's name in the index: relative when it is below the folder that holds the index."""
     try:
         return printable(path.relative_to(base.resolve()).as_posix())
@@ -143,7 +143,7 @@ def _folder(folder: Path, walk: _Walk, specs: _Specs, above: frozenset[Path]) ->
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        yield Skipped(source_name(folder, walk.base), error.strerror or str(error))
+        yield Skipped(_source_name(folder, walk.base), error.strerror or str(error))
         return
     names = {entry.name for entry in entries}
     if "segments" in names and not names.isdisjoint(_MANIFESTS):
@@ -178,14 +178,14 @@ def _new_folder(path: Path, above: frozenset[Path]) -> bool:
 
 
 def _file(entry: "os.DirEntry[str]", path: Path, walk: _Walk) -> Iterator[SourceFile | Skipped]:
-    name = source_name(path, walk.base)
+    name = _source_name(path, walk.base)
     try:
         if entry.is_symlink() and not path.exists():
             yield Skipped(name, "broken symbolic link")
         elif entry.is_symlink() and not walk.follow_links and _leads_out(path, walk.root):
             yield Skipped(name, LINK, expected=True)
         elif entry.is_file():
-            yield SourceFile(path, source_name(path, walk.root), name)
+            yield SourceFile(path, _source_name(path, walk.root), name)
         elif not entry.is_symlink():
             yield Skipped(name, "not a regular file")
     except OSError as error:  # a link to itself

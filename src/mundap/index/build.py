@@ -25,7 +25,7 @@ from mundap.index.modes import DEFAULT_BM25, checked_bm25
 from mundap.index.tuning import check_recall
 from mundap.index.verify import damaged_passages
 from mundap.index.writer import Writer
-from mundap.models.folder import EncoderIdentity, identify
+from mundap.models.folder import identify
 from mundap.records import Skipped
 
 _FAR_LESS = 0.5
@@ -265,10 +265,10 @@ def _shown(value: Any) -> Any:
 
 def model_settings(name: str) -> dict[str, Any]:
     """Which model an index is made with, as its settings have it; `none` for no model."""
-    found = EncoderIdentity()
+    model, fingerprint, dimension = "", "", 0
     if name != "none":
-        found = identify(name)
-    return found._asdict()
+        model, fingerprint, dimension = identify(name)
+    return {"model": model, "fingerprint": fingerprint, "dimension": dimension}
 
 
 @dataclass(frozen=True, slots=True)

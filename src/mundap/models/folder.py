@@ -123,14 +123,6 @@ class EncoderConfig:
         _save(self, folder)
 
 
-class EncoderIdentity(NamedTuple):
-    """What an index remembers of its encoder: the name or the folder, the fingerprint, the length of a vector."""
-
-    model: str = ""
-    fingerprint: str = ""
-    dimension: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class FittedConfidence:
     """The confidence of a reader, as fitted on dev data by `mundap train confidence`.
@@ -398,8 +390,8 @@ def find(name: str | Path) -> Path:
     return installed().get(name, Path(name))
 
 
-def identify(name: str) -> EncoderIdentity:
-    """What an index remembers of an encoder, given by the name of an installed one or by its path.
+def identify(name: str) -> tuple[str, str, int]:
+    """What an index remembers of an encoder: its name, or its path; its fingerprint; the length of a vector.
 
     Raises:
         ModelError: There is none, or it has no weights.
@@ -410,7 +402,7 @@ def identify(name: str) -> EncoderIdentity:
     place = name
     if name not in installed():
         place = str(folder.resolve())
-    return EncoderIdentity(place, config.fingerprint, config.dimension)
+    return place, config.fingerprint, config.dimension
 
 
 def weights(folder: Path, precision: Precision | None = None, part: str = "encoder") -> Path:
