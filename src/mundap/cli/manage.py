@@ -137,7 +137,7 @@ def _label(name: str) -> str:
 @shared.READ_ANYWHERE
 @shared.FILTERS
 @click.option("--sort", type=shared.Registry("mundap.index.catalog", "Sort"), default="id",
-              show_default=True, help="Sort by this; numbers and dates from the largest down.")  # fmt: skip
+              show_default=True, help="Sort by this field; numbers and dates in descending order.")  # fmt: skip
 @click.option(
     "-n", "--most", type=click.IntRange(1), default=100, show_default=True, help="The most documents to list."
 )

@@ -195,7 +195,7 @@ def _front_matter(text: str) -> tuple[dict[str, Any], int]:
 
 
 def _yaml(text: str) -> dict[str, Any] | None:
-    """What a description of a file says; None if it is none, but text between two rules."""
+    """The values of YAML front matter; None if it is only text between two horizontal rules."""
     import yaml
 
     # Aliases and merge keys let a few hundred bytes grow without end, and no description of a file needs them.

@@ -1,4 +1,4 @@
-"""Fitting how sure a reader may be: its confidence, the threshold of an answer, and when reading may end."""
+"""Fit a reader's confidence, the threshold of an answer, and the confidence at which reading stops early."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace

@@ -28,9 +28,9 @@ def answer_from(
     threshold: float | None = None,
     k: int | None = None,
 ) -> AskResult:
-    """Answer a question from passages that were found for it, of which the first k, or all, are read."""
+    """Answer a question from the passages that were found for it: the first k are read, by default all."""
     if answers < 1:
-        raise UsageError("at least one answer must be asked for")
+        raise UsageError("ask for at least one answer")
     read = tuple(hits[:k])
     reader, known = reader_for(reader, question, read)
     if not known:

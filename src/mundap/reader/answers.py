@@ -260,7 +260,7 @@ def _merged(texts: Sequence[str], listed: Sequence[Candidate], add_up: bool) -> 
 
 
 def _key(text: str) -> str:
-    """What two spans share if they are the same answer; empty if the span is none.
+    """A form that two spans have in common if they are the same answer; empty if a span is no answer at all.
 
     Not the metrics' normalisation, to which 1.5 and 15, -3 and 3, C++ and C are the same, and a blood group A nothing.
     """
