@@ -45,13 +45,13 @@ def test_what_a_sample_has_of_a_file_is_not_read_again(tmp_path, monkeypatch):
     begin = Readers._begin
     monkeypatch.setattr(Readers, "_begin", lambda self, file: (begun.append(file.id), begin(self, file)))
     with Readers() as readers:
-        assert [one.text for one in readers.sample(source(short), 2)] == ["all of it"]
-        assert [one.text for one in readers.sample(source(long), 2)] == ["row 0", "row 1"]
+        assert [one.text for one in readers.sample([source(short)], 2)] == ["all of it"]
+        assert [one.text for one in readers.sample([source(long)], 2)] == ["row 0", "row 1"]
         assert [one.text for one in readers.read(source(short))] == ["all of it"]
         assert readers.digest == source(short).digest()
         assert len(list(readers.read(source(long)))) == 5
         assert begun == ["short.txt", "long.jsonl", "long.jsonl"]
-        readers.sample(source(short), 2)
+        readers.sample([source(short)], 2)
         short.write_text("changed since")
         assert [one.text for one in readers.read(source(short))] == ["changed since"]
 
@@ -61,8 +61,7 @@ def test_a_sample_leaves_room_for_readers_that_work_ahead(tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(f'{{"id": "{n}", "text": "row {n}"}}\n' for n in range(5)))
     with Readers(processes=2) as readers:
-        for _ in range(3):
-            readers.sample(source(rows), 2)
+        readers.sample([source(rows)] * 3, 2)
         assert readers._started == 0
 
 

@@ -124,8 +124,13 @@ class Readers:
         """Say which files will be read, in this order: while one is read, the next ones are begun."""
         self._coming = deque(files)
 
-    def sample(self, file: SourceFile, most: int) -> list[Document | Skipped]:
-        """The first documents of a file. Where these are all it has, it is not read again for `read`."""
+    def sample(self, files: Iterable[SourceFile], most: int) -> list[Document | Skipped]:
+        """The first documents of each file. Where these are all it has, it is not read again for `read`."""
+        files = list(files)
+        self.expect(files)
+        return [one for file in files for one in self._sample(file, most)]
+
+    def _sample(self, file: SourceFile, most: int) -> list[Document | Skipped]:
         stamp = _stamp(file)
         with closing(self.read(file)) as documents:
             found = list(islice(documents, most))

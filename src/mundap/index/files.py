@@ -52,11 +52,8 @@ class InputFiles:
         if models.MULTILINGUAL not in models.installed():
             return models.DEFAULT
         files = [file for file in self.found if isinstance(file, SourceFile)]
-        codes: list[str] = []
-        for file in files[:: max(1, len(files) // _SAMPLED)]:
-            for document in self.readers.sample(file, _PER_FILE):
-                if not isinstance(document, Skipped):
-                    codes.append(language(document.text)[0])
+        sample = self.readers.sample(files[:: max(1, len(files) // _SAMPLED)], _PER_FILE)
+        codes = [language(document.text)[0] for document in sample if not isinstance(document, Skipped)]
         foreign = sum(code not in ("", "en") for code in codes)
         if foreign > _FOREIGN * len(codes):
             return models.MULTILINGUAL
