@@ -337,7 +337,8 @@ class Segment:
     def keys_of_documents(self) -> np.ndarray:
         """The table of keys without those of the sources, whose rows are no documents."""
         sources = np.array([key_hash("source", state.source) for state in self.sources()], np.uint64)
-        return self._keys[~np.isin(self.key_hashes, sources)].copy()
+        # By sorting: numpy 2.0 may choose a table instead, for which hashes above 2**63 are too large.
+        return self._keys[~np.isin(self.key_hashes, sources, kind="sort")].copy()
 
     def copy_strings(self, first: int, last: int, out: IO[bytes]) -> np.ndarray:
         """Copy the strings of some documents to another file; returns their offsets, including the end."""
