@@ -135,11 +135,11 @@ def _index(path: str | Path | None) -> Iterator[_Finding]:
     from mundap.index import locate
     from mundap.index.index import Index
     from mundap.index.manifest import IN_PROGRESS
-    from mundap.index.verify import damaged_passages, verify
+    from mundap.index.verify import damaged_passages, verify, verify_model
 
     try:
         where = locate.to_read(path)
-        problems = verify(where)
+        problems = verify(where, with_model=False)
     except IndexMissing as error:
         if path is None:  # nobody asked for one
             yield _Finding("index", str(error), None)
@@ -154,6 +154,10 @@ def _index(path: str | Path | None) -> Iterator[_Finding]:
         if not damaged_passages(where):
             cure = "The passages are whole. Run `mundap verify --repair`."
         yield _Finding("index", problems[0], False, cure)
+        return
+    if problems := verify_model(where):
+        cure = "Install the model again, or put its folder back. To use another: `mundap index --fresh --model NAME`."
+        yield _Finding("model of the index", problems[0], False, cure)
         return
     index = Index(where)
     facts = index.info()

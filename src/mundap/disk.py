@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -45,23 +45,24 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def sync_all(folder: Path) -> None:
-    """Flush every file in a folder, and the folder, to the disk."""
-    for path in folder.iterdir():
-        sync_file(path)
-    sync_folder(folder)
-
-
 def checksums(paths: Iterable[Path]) -> dict[str, str]:
     """The checksums of files, by their names."""
     return {path.name: checksum(path) for path in paths}
 
 
-def checksums_on_disk(folder: Path) -> dict[str, str]:
-    """Flush a new folder with its files to the disk; returns their checksums, by their names, which are sorted."""
-    sync_all(folder)
+def checksums_on_disk(folder: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Flush a new folder with its files to the disk; returns their checksums, by their names, which are sorted.
+
+    Args:
+        folder: Where they are.
+        known: Checksums of some of the files, which then are not computed again.
+    """
+    for path in folder.iterdir():
+        sync_file(path)
+    sync_folder(folder)
     sync_folder(folder.parent)
-    return checksums(sorted(folder.iterdir()))
+    known = known or {}
+    return {path.name: known.get(path.name) or checksum(path) for path in sorted(folder.iterdir())}
 
 
 def checksum(path: Path) -> str:

@@ -108,6 +108,13 @@ class Passage:
             return f"line {block.line}"
         return ""
 
+    def where(self) -> str:
+        """The file and where the passage begins in it, such as `handbook.pdf, page 212` or `notes.md:40`."""
+        place = self.place()
+        if place.startswith("line "):
+            return f"{self.source}:{place.removeprefix('line ')}"
+        return ", ".join(filter(None, (self.source, place)))
+
     def rows(self) -> list[tuple[int, int]]:
         """Where the rows of tables stand in the passage's text."""
         found = []

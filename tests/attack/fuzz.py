@@ -29,7 +29,7 @@ from mundap.engines import vectors
 from mundap.errors import MundapError
 from mundap.index.manifest import FORMAT, Manifest, _digest
 from mundap.models.folder import EncoderConfig, ReaderConfig
-from mundap.models.session import open_tokenizer
+from mundap.models.tokenizer import open_tokenizer
 from mundap.reader.inputs import Windows
 from mundap.records import Document, Skipped
 from mundap.serving import schema, uploads

@@ -6,7 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from mundap import cli
+from mundap.diagnosis import examine
+from mundap.index.build import Options, build
 from mundap.models import folder
+from tests.conftest import make_model
 from tests.systems import not_windows
 
 
@@ -104,6 +107,21 @@ def test_the_life_of_an_index(indexed, corpus):
     next(indexed.glob("segments/*/passages.bin")).write_bytes(b"")
     code, out, _ = mundap("verify", "-i", indexed, "--json")
     assert (code, json.loads(out)["whole"]) == (1, False)
+
+
+def test_a_missing_model_is_no_damage_that_a_repair_could_mend(corpus, tmp_path):
+    model, out = make_model(tmp_path / "model"), tmp_path / "i"
+    build([corpus], out, Options(model=str(model)))
+    before = (out / "manifest.json").read_bytes()
+    model.rename(tmp_path / "elsewhere")
+    code, _, said = mundap("verify", "-i", out, "--repair")
+    assert code == 1
+    assert "is whole, but its model is not" in said
+    assert "--repair" not in said
+    assert (out / "manifest.json").read_bytes() == before  # nothing was made anew for nothing
+    (wrong,) = (one for one in examine(out) if one.good is False)
+    assert wrong.what == "model of the index"
+    assert "--repair" not in wrong.advice
 
 
 def test_the_nearest_index_is_found_as_git_does(corpus, tmp_path):

@@ -166,7 +166,7 @@ def test_wrong_usage_is_explained(arguments, message, tmp_path):
         (["compare", "none", "none2"], "no such file"),
         (["evaluate", "retrieval", "--beir", "."], "no queries.jsonl"),
         (["evaluate", "retrieval", "--run", "run", "--qrels", "empty"], "no judgements"),
-        (["compare", "run", "run"], "does not say what is right"),
+        (["compare", "run", "run"], "has no relevance judgements"),
     ],
 )
 def test_missing_and_empty_files(arguments, message, tmp_path):

@@ -32,8 +32,37 @@ def test_many_files_come_in_order_and_ahead(tmp_path):
     with Readers(processes=3) as readers:
         readers.start()
         readers.start()
-        found = [next(readers.read(file)).text for file in readers.ahead(files, lambda _: True)]
-    assert found == [f"text {n}" for n in range(12)]
+        readers.expect(files)
+        found = [[one.text for one in readers.read(file)] for file in files]
+    assert found == [[f"text {n}"] for n in range(12)]
+
+
+def test_what_a_sample_has_of_a_file_is_not_read_again(tmp_path, monkeypatch):
+    short, long = tmp_path / "short.txt", tmp_path / "long.jsonl"
+    short.write_text("all of it")
+    long.write_text("".join(f'{{"id": "{n}", "text": "row {n}"}}\n' for n in range(5)))
+    begun = []
+    begin = Readers._begin
+    monkeypatch.setattr(Readers, "_begin", lambda self, file: (begun.append(file.id), begin(self, file)))
+    with Readers() as readers:
+        assert [one.text for one in readers.sample([source(short)], 2)] == ["all of it"]
+        assert [one.text for one in readers.sample([source(long)], 2)] == ["row 0", "row 1"]
+        assert [one.text for one in readers.read(source(short))] == ["all of it"]
+        assert readers.digest == source(short).digest()
+        assert len(list(readers.read(source(long)))) == 5
+        assert begun == ["short.txt", "long.jsonl", "long.jsonl"]
+        readers.sample([source(short)], 2)
+        short.write_text("changed since")
+        assert [one.text for one in readers.read(source(short))] == ["changed since"]
+
+
+def test_a_sample_leaves_room_for_readers_that_work_ahead(tmp_path):
+    """A reader that was stopped within a file does not count as one that is there."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(f'{{"id": "{n}", "text": "row {n}"}}\n' for n in range(5)))
+    with Readers(processes=2) as readers:
+        readers.sample([source(rows)] * 3, 2)
+        assert readers._started == 0
 
 
 def test_a_file_that_takes_too_much_memory_is_skipped_and_the_next_one_read(tmp_path):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from mundap.documents import SourceFile, find, read
+from mundap.documents.walk import stdin_copy
 from mundap.errors import MundapError
 from mundap.records import Skipped
 from tests.systems import not_windows
@@ -86,9 +87,11 @@ def test_a_missing_path_is_an_error_and_a_broken_link_a_note(tree, tmp_path):
         (b"id\ttext\ttitle\n1\tz\tT\n", ["z"]),
     ],
 )
-def test_standard_input(monkeypatch, tmp_path, data, texts):
+def test_standard_input(monkeypatch, data, texts):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-    assert [d.text for file in find(["-"], tmp_path) if isinstance(file, SourceFile) for d in read(file)] == texts
+    with stdin_copy() as copy:
+        assert [document.text for document in read(copy)] == texts
+    assert not copy.path.exists()
 
 
 def test_the_deepest_gitignore_has_the_last_word(tree, tmp_path):

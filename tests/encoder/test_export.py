@@ -138,7 +138,7 @@ def test_a_model_for_l2_is_saved_exported_and_searched(tmp_path):
     assert (again.similarity, again.normalized) == ("l2", False)
     assert export(tmp_path / "saved", tmp_path / "model", precisions=["fp32"])["fp32"] > 0.9999
     encoder = Encoder.from_pretrained(tmp_path / "model")
-    assert (encoder.config.similarity, encoder.config.dimension, encoder.config.network_dimension) == ("l2", 33, 32)
+    assert (encoder.config.similarity, encoder.config.dimension) == ("l2", 33)
     texts = ["a river", "the old king of the hill", "music", "a b c d e f g", "water in the sea"]
     (tmp_path / "docs").mkdir()
     for number, text in enumerate(texts):

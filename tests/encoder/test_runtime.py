@@ -8,7 +8,7 @@ from mundap import Encoder, Index
 from mundap.encoder.inputs import EncoderInputs, TextFormat
 from mundap.errors import ModelError
 from mundap.models.folder import EncoderConfig, installed
-from mundap.models.session import open_tokenizer
+from mundap.models.tokenizer import open_tokenizer
 from tests.conftest import make_model
 
 

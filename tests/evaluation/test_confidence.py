@@ -9,7 +9,7 @@ from mundap.evaluation import calibration
 from mundap.evaluation.answers import AnswersTask, measure
 from mundap.evaluation.confidence import _answer_threshold, fit
 from mundap.models.folder import FittedConfidence, ReaderConfig
-from mundap.pipeline.ask import answer_from
+from mundap.reader.answering import answer_from
 from mundap.reader.confidence import confidence
 from mundap.reader.runtime import Reader
 from mundap.records import Hit, Passage

@@ -1,9 +1,10 @@
 """The one decision on what is a negative."""
 
+import numpy as np
 import pytest
 
-from mundap.mining.rule import NegativeRule
-from mundap.records import Context, Question
+from mundap.mining.rule import NegativeRule, negatives_in_batch
+from mundap.records import Context, Example, Question
 from mundap.text.answers import PassageText
 
 QUESTION = Question("1", "Who wrote Middlemarch?", ("George Eliot",))
@@ -53,3 +54,13 @@ def test_many_passages_at_once_are_judged_as_one_by_one(match, answer):
     assert judged == [rule.is_negative("", text) for text in texts]
     assert judged == rule.are_negatives(passages)  # what was normalised serves again
     assert judged.count(True) == 3
+
+
+def test_in_a_batch_a_near_duplicate_of_a_positive_stays_a_negative():
+    """Only the answer and the positive's own text exclude a passage: duplicates are left to whoever mines."""
+    examples = [Example(QUESTION, (POSITIVE,)), Example(Question("2", "?", ("sea",)), (Context(text="the sea"),))]
+    near = Context(text=POSITIVE.text.replace(QUESTION.answers[0], "another"))
+    passages = [POSITIVE, near, Context(text="a ship at sea"), Context(text="nothing of it")]
+    candidates = np.array([[True, True, True, True], [True, True, True, False]])
+    found = negatives_in_batch(examples, passages, ["string", "string"], candidates)
+    assert found.tolist() == [[False, True, True, True], [True, True, False, False]]

@@ -4,8 +4,8 @@ import pytest
 
 from mundap.evaluation.answers import AnswerOutcome
 from mundap.evaluation.confidence import _early_stop
-from mundap.pipeline.ask import FIRST_PASSAGES as FIRST
-from mundap.pipeline.ask import answer_from
+from mundap.reader.answering import FIRST_PASSAGES as FIRST
+from mundap.reader.answering import answer_from
 from mundap.reader.runtime import Reader
 from mundap.records import Answer, Hit, Passage, Question
 from tests.conftest import make_reader

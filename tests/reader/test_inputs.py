@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from mundap.models import folder
 from mundap.models.folder import ReaderConfig
-from mundap.models.session import open_tokenizer
+from mundap.models.tokenizer import open_tokenizer
 from mundap.reader.inputs import Windows
 
 SENTENCES = [

@@ -112,7 +112,7 @@ def test_many_texts_at_once(client, encoder):
         ({"input": ""}, 422, "between 1 and 100000 characters"),
         ({"input": "a" * 100_001}, 422, "between 1 and 100000 characters"),
         ({"input": None}, 422, "input"),
-        ({"input": "a", "dimensions": 8}, 422, "tiny has 16, and no others"),
+        ({"input": "a", "dimensions": 8}, 422, "tiny gives vectors of 16 dimensions only"),
         ({"input": "a", "encoding_format": "int8"}, 422, "encoding_format"),
         ({"input": "a", "input_type": "essay"}, 422, "input_type"),
         ({"input": "a", "model": "tiny-query", "input_type": "passage"}, 422, "contradict"),

@@ -1,7 +1,7 @@
 import pytest
 
 from mundap.records import Block
-from mundap.text.sections import passage_title, section_of
+from mundap.text.sections import section_of, titles_and_sections
 
 
 def test_the_section_of_a_passage_is_that_of_most_of_it_or_what_its_parts_share():
@@ -24,4 +24,4 @@ def test_the_section_of_a_passage_is_that_of_most_of_it_or_what_its_parts_share(
     ],
 )
 def test_title_and_headings_in_one_line(title, section, path):
-    assert passage_title(title, section) == path
+    assert titles_and_sections([(title, [Block(0, 9, "text", section)])]) == [(path, section)]

@@ -3,7 +3,7 @@ import unicodedata
 import pytest
 
 from mundap.text import korean
-from mundap.text.trim import trim_answer
+from mundap.text.trim import trim_answers
 
 # A passage with the answer to trim between bars, and what must be left.
 CASES = [
@@ -26,9 +26,9 @@ CASES = [
 TABLE_CANNOT = {"1996년이었다.", "스무 명이", "세종대왕께서", "봉준호)가"}
 
 
-def trimmed(marked, language="ko", form="NFC"):
+def trimmed(marked, form="NFC"):
     before, answer, after = unicodedata.normalize(form, marked).split("|")
-    start, end = trim_answer(before + answer + after, len(before), len(before + answer), language)
+    [(start, end)] = trim_answers([(before + answer + after, len(before), len(before + answer))])
     return (before + answer + after)[start:end]
 
 
@@ -70,6 +70,5 @@ def test_emoji_do_not_shift_the_places():
 
 
 def test_other_languages_and_impossible_spans_are_left_alone():
-    assert trimmed("|東京は| 首都", "ja") == "東京は"
-    assert trim_answer("서울은", 2, 2) == (2, 2)
-    assert trim_answer("서울은", 0, 9) == (0, 9)
+    assert trimmed("|東京は.| 首都") == "東京は."
+    assert trim_answers([("서울은", 2, 2), ("서울은", 0, 9)]) == [(2, 2), (0, 9)]

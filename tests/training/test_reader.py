@@ -263,7 +263,7 @@ def answer_of(reader, question, hits):
     """The best span of the passage with the highest selection score; lengths are the recipe's, kept by the export."""
     from dataclasses import replace
 
-    from mundap.pipeline.ask import answer_from
+    from mundap.reader.answering import answer_from
 
     reader.config = replace(reader.config, ranking="selection")
     return answer_from(reader, question, hits).answers[0].text

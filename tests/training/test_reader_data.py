@@ -22,7 +22,7 @@ __all__ = ["files"]  # fixtures
 @pytest.fixture(scope="module")
 def real_tokenizer():
     from mundap.models import folder
-    from mundap.models.session import open_tokenizer
+    from mundap.models.tokenizer import open_tokenizer
 
     return open_tokenizer(folder.find(folder.DEFAULT) / "tokenizer.json")
 

@@ -26,7 +26,7 @@ RECIPES = Path(__file__).parent.parent.parent / "recipes"
         ("batch_size = 1" + "0" * 400, "expected int"),
         ("batch_size = 1" + "0" * 5000, "recipe.toml"),
         ("similarity = 'dott'", "choose one of"),
-        ("temperature = -1", "temperature = -1.0: at least 0"),
+        ("temperature = -1", "temperature = -1.0: must be at least 0"),
         ("warmup_ratio = 1", "a share"),
         ("towers = 'shared'\nfreeze_tower = 'passage'", "two towers"),
         ("in_batch_negatives = false\nhard_negatives = 0", "no negatives"),

@@ -78,8 +78,7 @@ def ask(
     where = shared.filters(**others)
     index = open_index(index_path)
     shared.tell_unfinished(index)
-    model = LanguageReaders.from_pretrained(reader)
-    model.rank_by(ranking, retrieval_weight)
+    model = LanguageReaders.from_pretrained(reader, ranking=ranking, retrieval_weight=retrieval_weight)
     shared.tell_unfitted(model.default.config)
     options = {"k": k, "answers": answers, "threshold": threshold, "mode": mode, "filters": where}
     options |= {"fusion": fusion, "weight": weight, "scale": scale, **bm25}
@@ -168,12 +167,12 @@ def _converse(answer: Any) -> None:
 
 
 def _show(index: "Index", found: "AskResult") -> None:
-    if not len(index):
+    if not found.hits and not len(index):
         click.echo(_("No answer: the index is empty."))
         return
     if found.note:
         _only_found(found)
-    elif found.no_answer:
+    elif not found.answers:
         guess = found.guess
         click.echo(click.style(_("No answer found."), bold=True), nl=not guess)
         if guess:

@@ -41,13 +41,25 @@ def data() -> None:
               help=".jsonl or .json: DPR's training format; .tsv: triples; + .gz.")  # fmt: skip
 @click.option("--to", "form_out", type=_WRITABLE, help="The output's format. [default: by its name]")
 @shared.MATCH
-@click.option("--bm25", type=click.IntRange(0, 1000), default=30, show_default=True, help="Hard negatives by BM25.")
-@click.option("--tfidf", type=click.IntRange(0, 1000), default=0, show_default=True, help="Hard negatives by TF-IDF.")
+@click.option(
+    "--bm25",
+    type=click.IntRange(0, 1000),
+    default=30,
+    show_default=True,
+    help="Hard negatives per question, found by BM25.",
+)
+@click.option(
+    "--tfidf",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    help="Hard negatives per question, found by TF-IDF.",
+)
 @click.option("--dense", type=click.IntRange(0, 1000), default=0, show_default=True,
-              help="Hard negatives by the index's own encoder.")  # fmt: skip
+              help="Hard negatives per question, found by the index's encoder.")  # fmt: skip
 @click.option("--random", type=click.IntRange(0, 1000), default=0, show_default=True, help="Random negatives.")
 @click.option("--depth", type=click.IntRange(1, 10_000), default=100, show_default=True,
-              help="Without a gold passage: how many of BM25's passages are searched for the answer.")  # fmt: skip
+              help="For questions without a gold passage: how many BM25 hits are searched for the answer.")  # fmt: skip
 @click.option("--evidence", type=shared.Registry("mundap.mining.positives", "Choice"), default="bm25",
               show_default=True, help="Which of those with the answer is the positive: the highest, or the one with "
               "the most words of the question.")  # fmt: skip
@@ -57,7 +69,7 @@ def data() -> None:
               "question, or a content word where the question shows no names.")  # fmt: skip
 @click.option("--duplicate", type=shared.Number(0, 1, min_open=True), default=0.7, show_default=True,
               help="A passage that shares this much of its text with a positive is no negative.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Random seed of the random negatives.")
+@click.option("--seed", default=0, show_default=True, help="Random seed for drawing negatives.")
 @click.option("--exclude", multiple=True, metavar="FILE", type=shared.INPUT, help="Leave out the questions of this "
               "file, such as a test set (repeatable).")  # fmt: skip
 @click.option("--dropped", metavar="FILE", help="Write the questions that were left out, and why, as JSON lines.")

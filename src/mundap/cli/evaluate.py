@@ -90,13 +90,13 @@ def evaluate() -> None:
     "--gold/--no-gold", default=True, show_default=True, help="Also measure by gold passage, where it is known."
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
-@click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
+@click.option("--seed", default=0, show_default=True, help="Random seed of the sample.")
 @shared.FUSING
 @shared.BM25
 @shared.RERANK
 @shared.READER
 @click.option("-o", "--out", metavar="FILE", help="Write the run: .json or .jsonl in DPR's format, else TREC's; "
-              "several modes go into run.MODE.json and so on.")  # fmt: skip
+              "with several modes, one file each (run.MODE.json).")  # fmt: skip
 @_REPORT
 @shared.JSON
 def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
@@ -206,8 +206,8 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
               "answers: SQuAD's shape, DPR's files, or any other that `mundap data make` reads; - is standard "
               "input.")  # fmt: skip
 @click.option("--format", "form", type=shared.QUESTION_FORMATS, help="Format of the questions. [default: detected]")
-@click.option("--predictions", metavar="FILE", help="Score these answers (an object of answers by question id, or "
-              "rows) and read nothing.")  # fmt: skip
+@click.option("--predictions", metavar="FILE", help="Score these predictions (SQuAD's JSON, or one row each) "
+              "instead of reading.")  # fmt: skip
 @click.option("--run", metavar="FILE", help="Read the passages of these results (DPR's json) instead of searching.")
 @click.option("--gold", is_flag=True, help="Read each question's own passage; no index is needed.")
 @shared.READER
@@ -225,9 +225,11 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
 )
 @shared.RIGHT
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
-@click.option("--seed", default=0, show_default=True, help="Random seed of that draw.")
+@click.option("--seed", default=0, show_default=True, help="Random seed of the sample.")
 @click.option("--precision", type=shared.PRECISION, help="Precision of the reader's weights.")
-@click.option("-o", "--out", metavar="FILE", help="Write the answers by question id, as SQuAD has them.")
+@click.option(
+    "-o", "--out", metavar="FILE", help="Write the predictions as SQuAD's JSON: an answer for each question id."
+)
 @shared.JSON
 def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **options: Any) -> int:
     """Measure answers: exact match and F1 in percent, as SQuAD defines them (KorQuAD's for Korean).

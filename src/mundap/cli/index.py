@@ -106,17 +106,15 @@ def index(
     """
     if cluster is not None and vectors is not None:
         raise UsageError("--ray makes vectors, --vectors takes ready-made ones: give one of them")
-    from mundap.engines import build
-    from mundap.index import locate
+    from mundap.engines import build, is_address
     from mundap.index.build import Options
 
     if split is not None:
         options["sentences"] = split == "sentences"
-    where = _place(out, locate.to_write)
-    if options["recall"] and isinstance(where, str):
+    if options["recall"] and out is not None and is_address(out):
         raise UsageError("--recall tunes an index in a folder; an engine has settings of its own")
     if dry_run:
-        _foretell(paths, where, Options(**options), fresh, as_json)
+        _foretell(paths, out, Options(**options), fresh, as_json)
         return
     with shared.progress_bar(_("indexing")) as watch:
         if cluster is not None:
@@ -126,7 +124,7 @@ def index(
             if vectors is not None:
                 ready = Path(vectors)
             report = build.build(paths, out, Options(**options), fresh, watch, force, ready)
-    _tell(report, where, strict, as_json)
+    _tell(report, out, strict, as_json)
 
 
 @click.command()
@@ -149,24 +147,25 @@ def add(
       mundap add more/ -o i
     """
     from mundap.engines import build
-    from mundap.index import locate
     from mundap.index.build import Options
 
     where = shared.one_index(index_path, out)
     with shared.progress_bar(_("adding")) as watch:
         report = build.add(paths, where, Options(**options), watch)
-    _tell(report, _place(where, locate.to_read), strict, as_json)
+    _tell(report, where, strict, as_json)
 
 
-def _foretell(paths: tuple[str, ...], where: str | Path, options: Any, fresh: bool, as_json: bool) -> None:
+def _foretell(paths: tuple[str, ...], out: str | None, options: Any, fresh: bool, as_json: bool) -> None:
     """Say what a build would take."""
     from mundap.cli.plan import tell_need
+    from mundap.engines import is_address
     from mundap.engines.forecast import forecast
+    from mundap.index import locate
 
-    if isinstance(where, str):
+    if out is not None and is_address(out):
         raise UsageError("--dry-run is for an index in a folder; for an engine see `mundap plan`")
     with shared.passages_bar(_("reading")) as tell:
-        made = forecast(paths, where, options, fresh, tell)
+        made = forecast(paths, locate.to_write(out), options, fresh, tell)
     if as_json:
         shared.print_json(made.as_dict())
         return
@@ -177,7 +176,7 @@ def _foretell(paths: tuple[str, ...], where: str | Path, options: Any, fresh: bo
         shared.note(f"mundap: only {made.free / 1e9:,.1f} GB are free where the index goes.")
 
 
-def _tell(report: Any, where: str | Path, strict: bool, as_json: bool) -> None:
+def _tell(report: Any, where: str | None, strict: bool, as_json: bool) -> None:
     from mundap.cli import translated
 
     if as_json:
@@ -189,7 +188,9 @@ def _tell(report: Any, where: str | Path, strict: bool, as_json: bool) -> None:
             rows = shared.count(report.renamed, "row")
             shared.note(_("{rows} filed as FILE#ID: another file has the same id").format(rows=rows))
         held = f"{shared.count(report.documents, 'document')}, {shared.count(report.passages, 'passage')}"
-        click.echo(f"{_shown(where)}: {held}")
+        if report.path is not None:
+            where = str(_shown(report.path))
+        click.echo(f"{where}: {held}")
         changes = _("{added:,} added, {removed:,} removed, {files} unchanged, {skipped:,} skipped, in {seconds:.1f} s")
         click.echo(
             changes.format(
@@ -217,20 +218,9 @@ def _tell_left_out(reasons: dict[str, int]) -> None:
         shared.note(told.format(links=shared.count(links, "symbolic link")))
 
 
-def _shown(where: str | Path) -> str | Path:
-    """A path as short as possible from here, or an address."""
-    if isinstance(where, str):
-        return where
+def _shown(folder: Path) -> Path:
+    """A path as short as possible from here."""
     try:
-        return where.resolve().relative_to(Path.cwd())
+        return folder.resolve().relative_to(Path.cwd())
     except ValueError:
-        return where
-
-
-def _place(given: str | None, find: Callable[[str | None], Path]) -> str | Path:
-    """Where the index is: the address of an engine, or the folder that is meant."""
-    from mundap.engines import is_address
-
-    if given is not None and is_address(given):
-        return given
-    return find(given)
+        return folder

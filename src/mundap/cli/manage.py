@@ -137,7 +137,7 @@ def _label(name: str) -> str:
 @shared.READ_ANYWHERE
 @shared.FILTERS
 @click.option("--sort", type=shared.Registry("mundap.index.catalog", "Sort"), default="id",
-              show_default=True, help="Sort by this; numbers and dates from the largest down.")  # fmt: skip
+              show_default=True, help="Sort by this field; numbers and dates in descending order.")  # fmt: skip
 @click.option(
     "-n", "--most", type=click.IntRange(1), default=100, show_default=True, help="The most documents to list."
 )
@@ -209,24 +209,31 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
     from mundap.cli import translated
     from mundap.index import build, locate
     from mundap.index.verify import verify as check
+    from mundap.index.verify import verify_model
 
     where = locate.to_read(index_path)
-    problems = check(where)
+    damage = check(where, with_model=False)
     repaired = False
-    if problems and repair:
-        for problem in problems:
+    if damage and repair:
+        for problem in damage:
             shared.note(translated(problem))
         build.repair(where)
-        repaired, problems = True, check(where)
+        repaired, damage = True, check(where, with_model=False)
+    problems = [*damage, *verify_model(where)]
     if as_json:
         shared.print_json({"path": str(where), "whole": not problems, "repaired": repaired, "problems": problems})
     elif problems:
         for problem in problems:
             shared.note(translated(problem))
         told = _(
-            "{where} is damaged. Try `mundap verify --repair`, restore the files from a copy, or rebuild with `mundap "
-            "index --fresh`."
+            "{where} is whole, but its model is not. Install the model again or put its folder back; or rebuild with "
+            "another one: `mundap index --fresh --model NAME`."
         )
+        if damage:
+            told = _(
+                "{where} is damaged. Try `mundap verify --repair`, restore the files from a copy, or rebuild with "
+                "`mundap index --fresh`."
+            )
         shared.note(told.format(where=where))
     elif repaired:
         click.echo(_("{where} was repaired and is whole.").format(where=where))

@@ -36,7 +36,7 @@ def list_models(as_json: bool) -> None:
 @click.option("--name", default="", help="What to call it. [default: the checkpoint's name]")
 @click.option("--precision", "precisions", multiple=True, type=shared.PRECISION, help="[default: both]")
 @click.option("--title", type=shared.Registry("mundap.models.folder", "TitleForm"),
-              help="How a passage's title joins its text. [default: as in training, else pair]")  # fmt: skip
+              help="How title and text of a passage are joined. [default: as in training, else pair]")  # fmt: skip
 @click.option("--weight", type=shared.Number(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
 @click.option(
     "--scripts",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--passages", required=True, metavar="N", help="How many: 500k, 21M, 1B.")
+@click.option("--passages", required=True, metavar="N", help="Number of passages, such as 500k, 21M or 1B.")
 @click.option(
     "--dimension", default=384, show_default=True, type=click.IntRange(1, 65_536), help="Dimension of the vectors."
 )

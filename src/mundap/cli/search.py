@@ -184,8 +184,6 @@ def _as_line(line: str, result: "SearchResult") -> dict[str, Any]:
 
 def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
     """Hits as text, the question's words highlighted when a person is looking."""
-    from mundap.pipeline.source import place_of_passage
-
     for hit in hits:
         passage = hit.passage
         detail = ""
@@ -193,7 +191,7 @@ def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
             detail = f" (bm25 {hit.bm25:.3f}, dense {hit.dense:.3f})"
         title = shared.clean(f"{hit.rank:2d}. {passage.title}")
         click.echo(f"{click.style(title, bold=True)}  {hit.score:.3f}{detail}")
-        where = shared.clean(f"    {place_of_passage(passage)}  [{passage.start}:{passage.end}]  {passage.id}")
+        where = shared.clean(f"    {passage.where()}  [{passage.start}:{passage.end}]  {passage.id}")
         click.echo(click.style(where, dim=True))
         for piece in _pieces(passage):
             for line in shared.wrapped(_highlighted(index, question, piece), 4):

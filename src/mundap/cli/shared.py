@@ -184,7 +184,7 @@ def FUSING(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--fusion", type=FUSION, default="zscore", show_default=True, help="How hybrid joins BM25 and dense."
         ),
-        click.option("--weight", type=Number(0, 1), help="The dense share of zscore. [default: the model's]"),
+        click.option("--weight", type=Number(0, 1), help="Weight of the dense score in zscore. [default: the model's]"),
         click.option(
             "--lambda",
             "scale",

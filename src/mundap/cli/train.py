@@ -135,7 +135,7 @@ def _tell_negatives(now: Any) -> None:
 @click.option("--base-model", required=True, metavar="DIR", help="The checkpoint to start from.")
 @click.option("-o", "--out", required=True, metavar="DIR", help="The folder of the run.")
 @click.option("--keep", type=shared.Number(0, 1), default=0.1, show_default=True,
-              help="How often the sentence stays in its passage.")  # fmt: skip
+              help="Share of examples in which the sentence stays in its passage.")  # fmt: skip
 @_SET
 @shared.JSON
 def ict(

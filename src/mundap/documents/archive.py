@@ -67,7 +67,7 @@ class Archive:
 
     def xml(self, name: str) -> Any:
         """A part as an element tree."""
-        return parse_xml(self.read(name), f"{self.what} file ({name})")
+        return _parse_xml(self.read(name), f"{self.what} file ({name})")
 
     def optional(self, name: str) -> Any:
         """The same; None if there is no such part."""
@@ -112,7 +112,7 @@ def _resolved(folder: str, target: str) -> str:
     return "/".join(part for part in parts if part)
 
 
-def parse_xml(data: bytes, what: str) -> Any:
+def _parse_xml(data: bytes, what: str) -> Any:
     """An element tree, without entities, network and endless nesting.
 
     Raises:

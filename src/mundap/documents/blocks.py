@@ -72,7 +72,7 @@ class Builder:
 
     def row(self, header: Sequence[str], cells: Sequence[str], line: int = 0) -> None:
         """Add a row of a table, each cell with the words of its header. Whole pages in a cell are text, not a row."""
-        text = row_text(header, cells)
+        text = _row_text(header, cells)
         is_short = len(text) < _LONGEST_ROW or len(text.split()) <= _LONGEST_ROW
         self.add("row" if is_short else "text", text, line)
 
@@ -122,7 +122,7 @@ def looks_like_header(cells: Sequence[str]) -> bool:
     return all(len(name) <= 60 and not _NUMBER.fullmatch(name) for name in names)
 
 
-def row_text(header: Sequence[str], cells: Sequence[str]) -> str:
+def _row_text(header: Sequence[str], cells: Sequence[str]) -> str:
     """A row of a table as a sentence of sorts: `Item: columns per table; Upper Limit: 1,600`.
 
     A table of two columns without a header is read as names and values: `columns per table: 1,600`.

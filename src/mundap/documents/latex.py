@@ -40,8 +40,8 @@ def read_latex(file: SourceFile) -> Iterator[Document]:
     """The text of a LaTeX file."""
     reader = _Reader(_COMMENT.sub("", decode(file.read()).replace("\r\n", "\n")))
     reader.run()
-    facts = {"author": plain(reader.facts["author"])}
-    yield make_document(file, reader.built, "latex", plain(reader.facts["title"]), facts)
+    facts = {"author": _plain(reader.facts["author"])}
+    yield make_document(file, reader.built, "latex", _plain(reader.facts["title"]), facts)
 
 
 class _Reader:
@@ -70,7 +70,7 @@ class _Reader:
         """Add what stands before a mark."""
         start = max(self.start, self.body)
         written = self.text[start:end]
-        if words := plain(written):
+        if words := _plain(written):
             lead = len(written) - len(written.lstrip())
             text = f"{self.term}: {words}" if self.term else words
             self.built.add(self.kind, text, self.lines.at(start + lead))
@@ -81,10 +81,10 @@ class _Reader:
             self.facts[match["title"]], self.start = _argument(self.text, match.end())
         elif match["level"]:
             words, self.start = _argument(self.text, match.end())
-            self.built.heading(plain(words), _LEVELS[match["level"]], self.lines.at(match.start()))
+            self.built.heading(_plain(words), _LEVELS[match["level"]], self.lines.at(match.start()))
             self.kind = "text"
         elif match["item"]:
-            self.kind, self.term = "item", plain(match["term"] or "")
+            self.kind, self.term = "item", _plain(match["term"] or "")
         elif name := match["code"] or match["hidden"] or match["table"]:
             self._environment(match, name)
         elif not match["blank"]:
@@ -110,7 +110,7 @@ def _add_table(built: Builder, inside: str, line: int) -> None:
     rows = re.sub(r"^\s*(?:\{[^{}]*\}\s*){0,2}\{(?:[^{}]|\{[^{}]*\})*\}", "", inside).split("\\\\")
     for number, row in enumerate(rows):
         row = re.sub(r"\\[hc]line\b|\\(?:top|mid|bottom)rule", "", row)
-        cells = [plain(cell) for cell in re.split(r"(?<!\\)&", row)]
+        cells = [_plain(cell) for cell in re.split(r"(?<!\\)&", row)]
         if number == 0 and len(cells) > 1 and all(cells):
             header = cells
         else:
@@ -127,7 +127,7 @@ def _argument(text: str, start: int) -> tuple[str, int]:
     return "", start
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """Text without commands, with the letters they stand for."""
     text = _DROPPED.sub(" ", text)
     text = _ACCENT.sub(lambda match: unicodedata.normalize("NFC", match[2] + _ACCENTS[match[1]]), text)

@@ -31,7 +31,7 @@ def read_docx(file: SourceFile) -> Iterator[Document]:
     built = Builder(archive.most_text)
     for part in body if body is not None else ():
         _add_word(built, part, levels)
-    title, facts = core_facts(archive)
+    title, facts = _core_facts(archive)
     yield make_document(file, built, "docx", title, facts)
 
 
@@ -109,7 +109,7 @@ def _heading_levels(archive: Archive) -> dict[str, int]:
     return levels
 
 
-def core_facts(archive: Archive) -> tuple[str, dict[str, Any]]:
+def _core_facts(archive: Archive) -> tuple[str, dict[str, Any]]:
     """The title an Office file gives itself, and its author."""
     tree = archive.optional("docProps/core.xml")
     found = {}
@@ -136,7 +136,7 @@ def read_pptx(file: SourceFile) -> Iterator[Document]:
         for kind, notes in archive.related(name).values():
             if kind == "notesSlide" and notes in archive.names:
                 _add_notes(built, archive.xml(notes))
-    title, facts = core_facts(archive)
+    title, facts = _core_facts(archive)
     yield make_document(file, built, "pptx", "" if title == "PowerPoint Presentation" else title, facts)
 
 
@@ -196,7 +196,7 @@ def read_xlsx(file: SourceFile) -> Iterator[Document]:
             unread.remove(name)
             built.section(sheet.get("name", ""), 1)
             _add_sheet(built, archive, name, strings, dates)
-    title, facts = core_facts(archive)
+    title, facts = _core_facts(archive)
     yield make_document(file, built, "xlsx", title, facts)
 
 

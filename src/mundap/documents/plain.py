@@ -89,7 +89,7 @@ def _with_items(text: str, start: int, end: int, section: str, line: int, newlin
 def read_markdown(file: SourceFile) -> Iterator[Document]:
     """Markdown without its marks; YAML front matter gives title and metadata."""
     text = decode(file.read())
-    facts, body = front_matter(text)
+    facts, body = _front_matter(text)
     built = Builder()
     title = add_markdown(built, text[body:], text.count("\n", 0, body))
     yield make_document(file, built, "markdown", str(facts.pop("title", "") or title), facts)
@@ -185,7 +185,7 @@ def _inline(token: Any) -> str:
     return "".join(parts).strip()
 
 
-def front_matter(text: str) -> tuple[dict[str, Any], int]:
+def _front_matter(text: str) -> tuple[dict[str, Any], int]:
     """What the YAML at the beginning of a Markdown file says, and where the text behind it begins."""
     match = _FRONT_MATTER.match(text)
     if match is None:
@@ -195,7 +195,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], int]:
 
 
 def _yaml(text: str) -> dict[str, Any] | None:
-    """What a description of a file says; None if it is none, but text between two rules."""
+    """The values of YAML front matter; None if it is only text between two horizontal rules."""
     import yaml
 
     # Aliases and merge keys let a few hundred bytes grow without end, and no description of a file needs them.

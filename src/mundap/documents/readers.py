@@ -16,15 +16,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self, get_args, get_origin, get_type_hints
+from typing import IO, Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from mundap.documents import read
 from mundap.documents.files import SourceFile
-from mundap.documents.walk import STDIN_PREFIX
 from mundap.errors import MundapError
 from mundap.machine import cores, end_with_parent
 from mundap.records import Document, Skipped
@@ -36,6 +38,7 @@ _BLOCK_SIZE = 32  # characters that a block takes on its way, at least
 _BATCH_SECONDS = 0.5
 _START_SECONDS = 120.0
 _LOADED = 10  # times the limit, on a machine that is busy with other things
+_LARGEST_SAMPLE = 1 << 20  # characters of a file's documents that are kept until the file is read
 _PATIENCE = 0.5  # seconds of waiting for the readers there are, until there is one more
 _FIELDS = [one.name for one in fields(Document)]
 _SKIPPED_FIELDS = [one.name for one in fields(Skipped)]
@@ -67,6 +70,14 @@ class Limits:
         return self.seconds + self.seconds_a_megabyte * size / (1 << 20)
 
 
+class _Sample(NamedTuple):
+    """All documents of a file, with its size and time when they were read, and its SHA-256."""
+
+    documents: list[Document | Skipped]
+    stamp: tuple[int, int] | None
+    digest: bytes
+
+
 class Readers:
     """Processes that read files. Use it as a context manager.
 
@@ -79,8 +90,9 @@ class Readers:
     def __init__(self, form: str | None = None, limits: Limits | None = None, processes: int | None = None) -> None:
         self._form = form
         self._limits = limits or Limits()
-        self._most = processes or cores()
-        self._current = ""
+        self._processes = processes
+        self._coming: deque[SourceFile] = deque()
+        self._samples: dict[str, _Sample] = {}
         self._started = 0
         self._waited = 0.0  # seconds, for readers
         self._idle: list[_Reader] = []
@@ -104,32 +116,31 @@ class Readers:
         self._idle.append(_Reader())
         self._started += 1
 
-    def ahead(
-        self, files: Iterable[SourceFile | Skipped], wanted: Callable[[SourceFile], bool]
-    ) -> Iterator[SourceFile | Skipped]:
-        """The files, one after the other; the next ones are begun if they are `wanted`."""
-        coming: deque[SourceFile | Skipped] = deque()
-        for file in files:
-            coming.append(file)
-            most = self._most - 1
-            if _is_copy(file):
-                most = 0  # it is gone when the next file is asked for
-            elif isinstance(file, SourceFile) and self._can_begin() and wanted(file):
-                self._begin(file)
-            while len(coming) > most:
-                yield self._turn(coming.popleft())
-        while coming:
-            yield self._turn(coming.popleft())
+    @cached_property
+    def _most(self) -> int:
+        return self._processes or cores()
 
-    def _turn(self, file: SourceFile | Skipped) -> SourceFile | Skipped:
-        """It is the turn of a file: one that was begun and had its turn without being read is given up."""
-        if self._current in self._begun:
-            self._begun.pop(self._current).end()
-            self._started -= 1
-        self._current = file.source
-        return file
+    def expect(self, files: Iterable[SourceFile]) -> None:
+        """Say which files will be read, in this order: while one is read, the next ones are begun."""
+        self._coming = deque(files)
 
-    def read(self, file: SourceFile) -> Iterator[Document | Skipped]:
+    def sample(self, files: Iterable[SourceFile], most: int) -> list[Document | Skipped]:
+        """The first documents of each file. Where these are all it has, it is not read again for `read`."""
+        files = list(files)
+        self.expect(files)
+        return [one for file in files for one in self._sample(file, most)]
+
+    def _sample(self, file: SourceFile, most: int) -> list[Document | Skipped]:
+        stamp = _stamp(file)
+        with closing(self.read(file)) as documents:
+            found = list(islice(documents, most))
+            whole = next(documents, None) is None
+        size = sum(len(one.text) for one in found if isinstance(one, Document))
+        if whole and stamp and size <= _LARGEST_SAMPLE:
+            self._samples[file.source] = _Sample(found, stamp, self.digest)
+        return found
+
+    def read(self, file: SourceFile) -> Generator[Document | Skipped, None, None]:
         """The documents of a file; in place of what could not be read, the reason.
 
         Raises:
@@ -137,9 +148,16 @@ class Readers:
         """
         self.position = 0
         self.digest = b""
+        sample = self._samples.pop(file.source, None)
+        if sample is not None and sample.stamp == _stamp(file):
+            self._begin_next(file)
+            self.digest = sample.digest
+            yield from sample.documents
+            return
         if file.source not in self._begun:
             self._begin(file)
         reader = self._begun.pop(file.source)
+        self._begin_next(file)
         size = _size(file)
         try:
             while True:
@@ -157,9 +175,20 @@ class Readers:
             yield Skipped(file.source, error.reason(self._limits, size))
         except BaseException:
             reader.end()
+            self._started -= 1
             raise
         else:
             self._idle.append(reader)
+
+    def _begin_next(self, file: SourceFile) -> None:
+        """Begin files that come after this one, as many as there are readers for."""
+        if self._coming and self._coming[0].source == file.source:
+            self._coming.popleft()
+        for coming in self._coming:
+            if not self._can_begin():
+                return
+            if coming.source not in self._begun and coming.source not in self._samples:
+                self._begin(coming)
 
     def _can_begin(self) -> bool:
         """Whether a file can be begun ahead. A further process pays only where reading is what takes the time."""
@@ -174,11 +203,6 @@ class Readers:
         reader.begin(
             {"path": str(file.path), "id": file.id, "source": file.source, "form": self._form, "memory": memory}
         )
-
-
-def _is_copy(file: SourceFile | Skipped) -> bool:
-    """Whether a file is a copy of standard input."""
-    return isinstance(file, SourceFile) and file.id.startswith(STDIN_PREFIX)
 
 
 class _TooMuch(Exception):
@@ -283,10 +307,17 @@ class _Reader:
 
 
 def _size(file: SourceFile) -> int:
+    size, _ = _stamp(file) or (0, 0)
+    return size
+
+
+def _stamp(file: SourceFile) -> tuple[int, int] | None:
+    """By what a change of a file is seen: its size, and the time of the last one. None if it is gone."""
     try:
-        return file.path.stat().st_size
+        status = file.path.stat()
     except OSError:
-        return 0
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def _restored(values: list[Any]) -> Document | Skipped:

@@ -68,14 +68,14 @@ class Splitter:
         if self.chunks < 0:
             raise UsageError(f"{self.chunks} chunks: choose 1 or more, or 0 for all of a document")
 
-    def spans(self, text: str, blocks: Sequence[Block] = ()) -> Iterator[Span]:
-        """Yield (start, end) of every passage, in code points; without a limit all words of the text are covered.
+    def spans(self, text: str, blocks: Sequence[Block] = ()) -> list[Span]:
+        """The (start, end) of every passage, in code points; without a limit all words of the text are covered.
 
         Args:
             text: Of a document.
             blocks: What it consists of, if that is known; otherwise empty lines are taken for ends of paragraphs.
         """
-        return islice(self._all(text, blocks), self.chunks or None)
+        return list(islice(self._all(text, blocks), self.chunks or None))
 
     def _all(self, text: str, blocks: Sequence[Block]) -> Iterator[Span]:
         if self.sentences or (not text.isascii() and _RUN_OF_UNSPACED.search(text)):

@@ -27,7 +27,7 @@ def json_lines(file: SourceFile) -> Iterator[tuple[int, Any | Skipped]]:
             except UnicodeDecodeError:
                 yield number, Skipped(where, "not UTF-8")
             except (ValueError, RecursionError) as error:
-                yield number, Skipped(where, f"not JSON ({first_line(error)})")
+                yield number, Skipped(where, f"not JSON ({_first_line(error)})")
 
 
 def json_items(file: SourceFile, members: bool = False) -> Iterator[tuple[str, Any]]:
@@ -53,7 +53,7 @@ def json_items(file: SourceFile, members: bool = False) -> Iterator[tuple[str, A
                 yield key or str(count), value
                 count += 1
         except (ijson.JSONError, UnicodeDecodeError) as error:
-            raise Unreadable(f"broken JSON after {count} records ({first_line(error)})") from error
+            raise Unreadable(f"broken JSON after {count} records ({_first_line(error)})") from error
 
 
 def _items(stream: IO[bytes], members: bool) -> Iterator[tuple[str, Any]]:
@@ -137,6 +137,6 @@ def table(file: SourceFile, quoted: bool) -> Iterator[tuple[int, list[str] | Ski
             yield number, text.split("\t")
 
 
-def first_line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """An error's message, short enough for one line."""
     return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

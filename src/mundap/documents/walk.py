@@ -5,6 +5,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,14 +40,14 @@ def find(
     ignore: Iterable[str] = (),
     exclude: Path | None = None,
     follow_links: bool = False,
-) -> Iterator[SourceFile | Skipped]:
-    """Yield every file below the given paths, each once, sorted within a folder.
+) -> list[SourceFile | Skipped]:
+    """Every file below the given paths, each once, sorted within a folder.
 
     A link to a file inside the given folder is read like a file. One that leads out of it is not followed, and
     neither is a link to a folder: a folder may hold links to anything, put there by anybody.
 
     Args:
-        paths: Files, folders, or `-` for standard input.
+        paths: Files and folders.
         base: The folder that holds the index; sources below it get relative names.
         ignore: Patterns in the manner of .gitignore, tried from each given folder.
         exclude: A folder never to enter: the index that is being written.
@@ -56,19 +57,20 @@ def find(
         MundapError: A path does not exist.
     """
     for path in paths:
-        if str(path) != STDIN and not _exists(Path(path)):
+        if not _exists(Path(path)):
             raise MundapError("{path}: no such file or folder. Check the path.", path=path)
     try:
         patterns = GitIgnoreSpec.from_lines(ignore)
     except ValueError as error:
         raise UsageError("a pattern of files to leave out cannot be used: {error}", error=error) from error
-    seen: set[int] = set()
+    found: list[SourceFile | Skipped] = []
+    seen: set[str] = set()
     for path in paths:
         for file in _below(path, base, patterns, exclude.resolve() if exclude else None, follow_links):
-            key = hash(file.source)
-            if isinstance(file, Skipped) or key not in seen:
-                seen.add(key)
-                yield file
+            if isinstance(file, Skipped) or file.source not in seen:
+                seen.add(file.source)
+                found.append(file)
+    return found
 
 
 def _exists(path: Path) -> bool:
@@ -81,21 +83,19 @@ def _exists(path: Path) -> bool:
 def _below(
     path: str | Path, base: Path, patterns: GitIgnoreSpec, exclude: Path | None, follow_links: bool
 ) -> Iterator[SourceFile | Skipped]:
-    if str(path) == STDIN:
-        yield from _stdin()
-        return
     root = Path(path).resolve()
     if root.is_dir():
         walk = _Walk(root, base, exclude, follow_links)
         yield from _folder(root, walk, [*_inherited(root), (root, patterns)], frozenset())
     elif root.is_file():
-        yield SourceFile(root, printable(root.name), source_name(root, base))
+        yield SourceFile(root, printable(root.name), _source_name(root, base))
     else:
         yield Skipped(str(path), "not a regular file")
 
 
-def _stdin() -> Iterator[SourceFile]:
-    """Standard input, kept in a file so that it can be sniffed, hashed and read again like any other.
+@contextmanager
+def stdin_copy() -> Iterator[SourceFile]:
+    """Standard input, kept in a file for as long, so that it can be sniffed, hashed and read again like any other.
 
     It is named by its content: what is piped in later does not take the place of what came before.
     """
@@ -107,7 +107,7 @@ def _stdin() -> Iterator[SourceFile]:
         yield SourceFile(copy, name, name)
 
 
-def source_name(path: Path, base: Path) -> str:
+def _source_name(path: Path, base: Path) -> str:
     """A file's name in the index: relative when it is below the folder that holds the index."""
     try:
         return printable(path.relative_to(base.resolve()).as_posix())
@@ -143,7 +143,7 @@ def _folder(folder: Path, walk: _Walk, specs: _Specs, above: frozenset[Path]) ->
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        yield Skipped(source_name(folder, walk.base), error.strerror or str(error))
+        yield Skipped(_source_name(folder, walk.base), error.strerror or str(error))
         return
     names = {entry.name for entry in entries}
     if "segments" in names and not names.isdisjoint(_MANIFESTS):
@@ -178,14 +178,14 @@ def _new_folder(path: Path, above: frozenset[Path]) -> bool:
 
 
 def _file(entry: "os.DirEntry[str]", path: Path, walk: _Walk) -> Iterator[SourceFile | Skipped]:
-    name = source_name(path, walk.base)
+    name = _source_name(path, walk.base)
     try:
         if entry.is_symlink() and not path.exists():
             yield Skipped(name, "broken symbolic link")
         elif entry.is_symlink() and not walk.follow_links and _leads_out(path, walk.root):
             yield Skipped(name, LINK, expected=True)
         elif entry.is_file():
-            yield SourceFile(path, source_name(path, walk.root), name)
+            yield SourceFile(path, _source_name(path, walk.root), name)
         elif not entry.is_symlink():
             yield Skipped(name, "not a regular file")
     except OSError as error:  # a link to itself

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from mundap.models.session import tokenizing
-from mundap.text.questions import normalize_question
+from mundap.models.tokenizer import encode_batch, truncating
+from mundap.text.questions import normalize_questions
 
 _AT_ONCE = 512  # texts given to the tokenizer; an encoding holds much besides its ids
 
@@ -48,11 +48,11 @@ class EncoderInputs:
         self._format = text_format
         self._lengths = question_length, passage_length
         self.pad = pad
-        self._for_passages = _truncating(tokenizer, passage_length)
+        self._for_passages = truncating(tokenizer, passage_length)
         self._for_questions = self._for_passages
         if question_length != passage_length:
             # A tokenizer has one length at a time; two of them need no lock between threads.
-            self._for_questions = _truncating(_copied(tokenizer), question_length)
+            self._for_questions = truncating(_copied(tokenizer), question_length)
 
     @classmethod
     def from_checkpoints(cls, question: Any, passage: Any, question_length: int, passage_length: int) -> Self:
@@ -72,7 +72,7 @@ class EncoderInputs:
     def questions(self, questions: Sequence[str]) -> list[list[int]]:
         """The token ids of each question."""
         prompt = self._format.question_prompt
-        return _encode(self._for_questions, [prompt + normalize_question(question) for question in questions])
+        return _encode(self._for_questions, [prompt + question for question in normalize_questions(questions)])
 
     def passages(self, passages: Sequence[tuple[str, str]]) -> list[list[int]]:
         """The token ids of each (title, text)."""
@@ -91,16 +91,8 @@ def _copied(tokenizer: Any) -> Any:
     return type(tokenizer).from_str(tokenizer.to_str())
 
 
-def _truncating(tokenizer: Any, length: int) -> Any:
-    with tokenizing():
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(length, strategy="longest_first")
-    return tokenizer
-
-
 def _encode(tokenizer: Any, texts: Sequence[str | tuple[str, str]]) -> list[list[int]]:
     ids: list[list[int]] = []
-    with tokenizing():
-        for start in range(0, len(texts), _AT_ONCE):
-            ids += [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + _AT_ONCE]))]
+    for start in range(0, len(texts), _AT_ONCE):
+        ids += [encoding.ids for encoding in encode_batch(tokenizer, texts[start : start + _AT_ONCE])]
     return ids

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mundap.encoder.inputs import EncoderInputs, TextFormat
-from mundap.encoder.similarity import Side, as_inner_product
+from mundap.encoder.similarity import Side, as_inner_product, network_dimension
 from mundap.errors import ModelError
 from mundap.models import folder as folders
 from mundap.models.session import ModelSession
@@ -21,7 +21,7 @@ class Encoder:
     """A model folder, ready to encode.
 
     Args:
-        folder: Where the model is.
+        folder: Where the model is, or the name of an installed one.
         precision: `int8` or `fp32`; by default what the folder has, int8 first.
         threads: How many texts are encoded at the same time.
 
@@ -31,15 +31,17 @@ class Encoder:
         (1, 384)
     """
 
-    def __init__(self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: str | Path, precision: folders.Precision | None = None, threads: int | None = None
+    ) -> None:
         self._session = ModelSession(folder, folders.EncoderConfig, tuple(_GRAPHS.values()), precision, threads)
+        self.folder = self._session.folder
         self.config = self._session.config
 
     @classmethod
     def from_pretrained(cls, name: str | Path = folders.DEFAULT, **options: Any) -> Self:
         """Open a shipped model by name, or a model folder by path."""
-        return cls(folders.find(name), **options)
+        return cls(name, **options)
 
     @cached_property
     def inputs(self) -> EncoderInputs:
@@ -61,11 +63,13 @@ class Encoder:
         return [len(ids) for ids in self.inputs.passages([("", text) for text in texts])]
 
     def _encode(self, texts: Sequence[Any], tokenize: Callable[[Sequence[Any]], list[list[int]]], side: Side) -> Any:
-        vectors = np.empty((len(texts), self.config.network_dimension), np.float32)
+        dimension = network_dimension(self.config.dimension, self.config.similarity)
+        vectors = np.empty((len(texts), dimension), np.float32)
 
         def encode_chunk(start: int) -> None:
-            for row, ids in enumerate(tokenize(texts[start : start + _CHUNK]), start):
-                vector = self._session.run(_GRAPHS[side], {"input_ids": np.array([ids], np.int64)})[0][0]
+            rows = [{"input_ids": np.array([ids], np.int64)} for ids in tokenize(texts[start : start + _CHUNK])]
+            for row, outputs in enumerate(self._session.run(_GRAPHS[side], rows), start):
+                vector = outputs[0][0]
                 if vector.shape != vectors.shape[1:]:
                     raise ModelError(
                         f"{self.folder}: the network gives vectors of shape {vector.shape}, and config.json says "

@@ -7,6 +7,13 @@ import numpy as np
 Side = Literal["question", "passage"]
 
 
+def network_dimension(dimension: int, similarity: str) -> int:
+    """The length of the vectors that a network gives whose vectors in an index have `dimension`."""
+    if similarity == "l2":
+        return dimension - 1
+    return dimension
+
+
 def as_inner_product(vectors: Any, similarity: str, side: Side, library: Any = np) -> Any:
     """Vectors whose inner product ranks passages as the similarity does.
 

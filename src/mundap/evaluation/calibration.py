@@ -20,7 +20,7 @@ def expected_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS)
 
 
 def auroc(positive: np.ndarray, negative: np.ndarray) -> float:
-    """The chance that one of the first has a higher value than one of the second; equal values count half."""
+    """The probability that a value of the first group is higher than one of the second; ties count half."""
     if not len(positive) or not len(negative):
         return float("nan")
     from scipy.stats import rankdata

@@ -1,4 +1,4 @@
-"""Fitting how sure a reader may be: its confidence, the threshold of an answer, and when reading may end."""
+"""Fit a reader's confidence, the threshold of an answer, and the confidence at which reading stops early."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -37,8 +37,7 @@ def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(it
     """
     if not task.reader or task.reader in installed():
         raise UsageError("the packaged reader stays as it is: copy its folder, and fit the copy")
-    reader = Reader.from_pretrained(task.reader)
-    reader.rank_by(task.ranking, task.retrieval_weight)
+    reader = Reader.from_pretrained(task.reader, ranking=task.ranking, retrieval_weight=task.retrieval_weight)
     found = measure(replace(task, removed=True, early=False), counted)
     outcomes = [row for row in found.outcomes if row.confidence is not None]
     unread = len(found.outcomes) - len(outcomes)

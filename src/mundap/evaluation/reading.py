@@ -10,9 +10,9 @@ from mundap.datasets.runs import Faults, read_run
 from mundap.errors import MundapError
 from mundap.evaluation.answer_figures import CUTS, AnswerFigures, AnswerOutcome, AnswersTask, Counted, Rule
 from mundap.index.index import Index
-from mundap.pipeline.ask import FIRST_PASSAGES, rank_answers, read_until_sure, search_depth
-from mundap.pipeline.search import reader_for
-from mundap.reader.choice import LanguageReaders
+from mundap.pipeline.ask import search_depth
+from mundap.reader.answering import FIRST_PASSAGES, rank_answers, read_until_sure
+from mundap.reader.choice import LanguageReaders, reader_for
 from mundap.reader.confidence import FEATURES
 from mundap.reader.runtime import Reader, Scored
 from mundap.records import Answer, Context, Hit, Passage, Question
@@ -70,8 +70,9 @@ class PassageReading:
         self._task = task
         self._found = found
         self._rule = rule
-        self._readers = LanguageReaders.from_pretrained(task.reader, precision=task.precision)
-        self._readers.rank_by(task.ranking, task.retrieval_weight)
+        self._readers = LanguageReaders.from_pretrained(
+            task.reader, precision=task.precision, ranking=task.ranking, retrieval_weight=task.retrieval_weight
+        )
         self._cuts = tuple(sorted(set(task.cuts or CUTS)))
         self._open = bool(task.index or task.run)
         self._without = self._foreign = 0
@@ -95,8 +96,7 @@ class PassageReading:
                 yield self._outcome(plan, dict(zip(plan.needed, scored, strict=True)))
 
     def _plan(self, question: Question, hits: list[Hit]) -> _Plan:
-        reader = reader_for(self._readers, question.text, hits)
-        known = reader.knows_script(question.text)
+        reader, known = reader_for(self._readers, question.text, hits)
         self._foreign += not known
         self._without += known and not hits
         match = self._rule(question)

@@ -277,7 +277,7 @@ class _Job:
         for path in self._task.runs:
             times: Counter[str] = Counter()
             if not detect(path).is_json:
-                raise UsageError(f"{path} does not say what is right: give qrels, or questions and the index too")
+                raise UsageError(f"{path} has no relevance judgements: give qrels, or the questions and the index")
             for result in read_run(path):
                 times[result.question.text] += 1
                 found.setdefault((result.question.text, times[result.question.text]), result.question)

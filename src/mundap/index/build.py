@@ -25,7 +25,7 @@ from mundap.index.modes import DEFAULT_BM25, checked_bm25
 from mundap.index.tuning import check_recall
 from mundap.index.verify import damaged_passages
 from mundap.index.writer import Writer
-from mundap.models import folder as models
+from mundap.models.folder import identify
 from mundap.records import Skipped
 
 _FAR_LESS = 0.5
@@ -265,15 +265,10 @@ def _shown(value: Any) -> Any:
 
 def model_settings(name: str) -> dict[str, Any]:
     """Which model an index is made with, as its settings have it; `none` for no model."""
-    if name == "none":
-        return {"model": "", "fingerprint": "", "dimension": 0}
-    folder = models.find(name)
-    config = models.EncoderConfig.load(folder)
-    models.weights(folder)
-    place = name
-    if name not in models.installed():
-        place = str(folder.resolve())
-    return {"model": place, "fingerprint": config.fingerprint, "dimension": config.dimension}
+    model, fingerprint, dimension = "", "", 0
+    if name != "none":
+        model, fingerprint, dimension = identify(name)
+    return {"model": model, "fingerprint": fingerprint, "dimension": dimension}
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +352,7 @@ def _refuse_loss(writer: Writer) -> None:
 
 
 def _finish(report: Report, writer: Writer, started: float) -> Report:
+    report.path = writer.root
     report.documents = writer.corpus.documents
     report.passages = len(writer.corpus)
     report.seconds = time.monotonic() - started

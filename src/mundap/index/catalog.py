@@ -158,6 +158,8 @@ def save_skipped(root: Path, skipped: Iterable[Skipped], keep_others: bool) -> N
     found = {one.source: one.reason for one in skipped}
     if keep_others:
         found = {**{one.source: one.reason for one in load_skipped(root)}, **found}
+    if not found and not (root / SKIPPED).exists():
+        return
     rows = [{"source": source, "reason": reason} for source, reason in list(found.items())[:_MOST_SKIPPED]]
     write_atomic(root / SKIPPED, json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace"))
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mundap.documents import SourceFile, find
 from mundap.documents.readers import Readers
 from mundap.documents.split import Splitter
-from mundap.documents.walk import STDIN
+from mundap.documents.walk import STDIN, stdin_copy
 from mundap.errors import MundapError
 from mundap.index.manifest import Settings
 from mundap.models import folder as models
@@ -52,11 +52,8 @@ class InputFiles:
         if models.MULTILINGUAL not in models.installed():
             return models.DEFAULT
         files = [file for file in self.found if isinstance(file, SourceFile)]
-        codes: list[str] = []
-        for file in files[:: max(1, len(files) // _SAMPLED)]:
-            for document in islice(self.readers.read(file), _PER_FILE):
-                if not isinstance(document, Skipped):
-                    codes.append(language(document.text)[0])
+        sample = self.readers.sample(files[:: max(1, len(files) // _SAMPLED)], _PER_FILE)
+        codes = [language(document.text)[0] for document in sample if not isinstance(document, Skipped)]
         foreign = sum(code not in ("", "en") for code in codes)
         if foreign > _FOREIGN * len(codes):
             return models.MULTILINGUAL
@@ -93,11 +90,9 @@ def find_files(
     given = [path for path in paths if str(path) != STDIN]
     with_stdin = len(given) < len(paths)
     with Readers(options.form) as readers, ExitStack() as kept:
-        found = list(find(given, base, options.ignore, out, options.follow_links))
+        found = find(given, base, options.ignore, out, options.follow_links)
         if with_stdin:
-            copies = find([STDIN], base)
-            found.append(next(copies))
-            kept.callback(next, copies, None)  # asked for another, it removes the copy
+            found.append(kept.enter_context(stdin_copy()))
         if not any(isinstance(file, SourceFile) for file in found):
             raise _nothing_in(paths, found)
         roots = [Path(path).resolve() for path in given]
@@ -114,6 +109,7 @@ def _nothing_in(paths: Sequence[str | Path], found: Sequence[SourceFile | Skippe
     )
 
 
+@cache
 def splitter(settings: Settings) -> Splitter:
     """What cuts the documents of an index."""
     return Splitter(settings.words, settings.overlap, settings.sentences, settings.chunks)
@@ -123,4 +119,4 @@ def passage_spans(document: Document, cut: Splitter) -> list[tuple[int, int]]:
     """Where the passages of a document begin and end. One that is a passage already is cut only on request."""
     if document.whole and not cut.chunks:
         return [(0, len(document.text))]
-    return list(cut.spans(document.text, document.blocks)) or [(0, len(document.text))]
+    return cut.spans(document.text, document.blocks) or [(0, len(document.text))]

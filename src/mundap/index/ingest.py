@@ -32,7 +32,7 @@ _LAST_TIME = 2**63 - 1  # nanoseconds since 1970
 
 @dataclass(slots=True)
 class Report(Skipping):
-    """What a build did."""
+    """What a build did; `path` is the folder of the index, if it is in one."""
 
     documents: int = 0
     passages: int = 0
@@ -43,6 +43,7 @@ class Report(Skipping):
     resumed: bool = False
     seconds: float = 0.0
     note: str = ""
+    path: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The report as it stands in `--json` output."""
@@ -148,29 +149,30 @@ class Ingest:
 
     def run(self) -> None:
         """Read all files that are new or have changed."""
-        for file in self._readers.ahead(self.files.found, self._wanted):
-            self._one(file)
+        wanted: dict[SourceFile, int] = {}
+        for file in self.files.found:
+            if isinstance(file, Skipped):
+                self.report.skip(file)
+                continue
+            known = self.writer.corpus.source_state(file.source)
+            if known and known.done:  # changed ones were deleted by the first walk and are unknown now
+                self._pass_over(file, known)
+            else:
+                wanted[file] = known.documents if known else 0
+        self._readers.expect(wanted)
+        for file, already in wanted.items():
+            self._file = file
+            self._read(file, already)
+            self._file = None
+            self._finished_bytes += _stat(file)[0]
+            self._tick()
 
-    def _wanted(self, file: SourceFile) -> bool:
-        known = self.writer.corpus.source_state(file.source)
-        return not (known and known.done)
-
-    def _one(self, file: SourceFile | Skipped) -> None:
-        if isinstance(file, Skipped):
-            self.report.skip(file)
-            return
-        self._file = file
-        known = self.writer.corpus.source_state(file.source)
-        if known and known.done:  # changed ones were deleted by the first walk and are unknown now
-            self.report.unchanged += 1
-            if known.skipped:
-                reason = Message("{n} rows of it could not be read", n=known.skipped)
-                self.report.skip(Skipped(file.source, reason))
-        else:
-            self._read(file, known.documents if known else 0)
+    def _pass_over(self, file: SourceFile, known: SourceState) -> None:
+        self.report.unchanged += 1
         self._finished_bytes += _stat(file)[0]
-        self._file = None
-        self._tick()
+        if known.skipped:
+            reason = Message("{n} rows of it could not be read", n=known.skipped)
+            self.report.skip(Skipped(file.source, reason))
 
     def _read(self, file: SourceFile, already: int) -> None:
         state = SourceState(file.source, *_stat(file), b"")  # the digest is known when all has been read
@@ -193,6 +195,7 @@ class Ingest:
                 batch.append(found)
             if batch.is_full():
                 self._add(file, batch.taken())
+                self._tick()
         if not given and state.size and self.report.skipped_count > before and self._keep(file):
             return
         self._add(file, batch.taken())
@@ -257,7 +260,6 @@ class Ingest:
             added += self.writer.add(document, spans, self._languages(document, texts))
         self.report.added += added
         self.progress.passages += added
-        self._tick()
 
     def _languages(self, document: Document, texts: list[str]) -> list[str]:
         """The language of each passage. Of millions of rows in one language only some are looked at."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tantivy
 
-from mundap.disk import disk_errors, sync_all, sync_folder
+from mundap.disk import disk_errors, sync_folder
 from mundap.errors import IndexDamaged, MundapError
 from mundap.index.analyzer import AUTO, Analyzer
 from mundap.index.corpus import in_sorted
@@ -420,7 +420,7 @@ class LexicalWriter:
             self._writer.wait_merging_threads()
 
     def finish(self) -> list[Path]:
-        """Close it for good; returns its files, which are all on disk and will not change."""
+        """Close it for good; returns its files, which will not change."""
         self.close()
         if self._terms is not None:
             self._terms.join()
@@ -429,7 +429,6 @@ class LexicalWriter:
         if hasattr(os, "fchmod"):
             for path in files:
                 _let_read(path)
-        sync_all(self.folder)
         return files
 
 

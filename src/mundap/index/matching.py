@@ -105,7 +105,7 @@ def _own(segment: Segment, key: str, test: Test) -> np.ndarray:
 
 
 def _derived(segment: Segment, key: str, test: Test, among: np.ndarray) -> np.ndarray:
-    """The passages of which a fact passes a test that no document says of itself."""
+    """The passages that pass a test of a fact about their file or place: language, folder, day, page or section."""
     if key == "language" and len(segment.layout.languages):
         return _in_language(segment, test)
     if key in ("folder", "modified"):

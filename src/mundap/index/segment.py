@@ -30,7 +30,7 @@ from mundap.errors import IndexDamaged, Message
 from mundap.index.layout import Layout
 from mundap.index.manifest import FileEntry, SegmentEntry
 from mundap.records import Block, Document, Passage
-from mundap.text.sections import passage_title, section_of
+from mundap.text.sections import titles_and_sections
 
 DOCUMENT = np.dtype([("first", "<u4"), ("source", "<u4"), ("whole", "u1")])
 PASSAGE = np.dtype([("document", "<u4"), ("start", "<u4"), ("end", "<u4"), ("left", "<u4"), ("right", "<u4")])
@@ -295,20 +295,21 @@ class Segment:
         documents = places["document"].astype(np.int64)
         offsets = self._offsets[documents[:, None] * STRINGS + np.arange(STRINGS)].tolist()
         sources = self.documents["source"][documents].tolist()
+        blocks_of = [self.layout.blocks_of(document, start, end) for document, start, end, _, _ in places.tolist()]
+        titles = [self._blob[title_at:facts_at].decode() for _, title_at, facts_at, _ in offsets]
+        headed = titles_and_sections(zip(titles, blocks_of, strict=True))
         found = []
-        for row, name, place, source, marks in zip(
-            rows.tolist(), self.names_at(rows), places.tolist(), sources, offsets, strict=True
+        for row, name, place, source, marks, blocks, (title, section) in zip(
+            rows.tolist(), self.names_at(rows), places.tolist(), sources, offsets, blocks_of, headed, strict=True
         ):
-            document, start, end, left, right = place
+            _, start, end, left, right = place
             name_at, title_at, facts_at, text_at = marks
             facts = self._blob[facts_at:text_at]
-            blocks = self.layout.blocks_of(document, start, end)
-            section = section_of(blocks)
             found.append(
                 Passage(
                     id=name,
                     document=self._blob[name_at:title_at].decode(),
-                    title=passage_title(self._blob[title_at:facts_at].decode(), section),
+                    title=title,
                     text=self._blob[text_at + left : text_at + right].decode(),
                     source=self.source(source),
                     start=start,
@@ -336,7 +337,8 @@ class Segment:
     def keys_of_documents(self) -> np.ndarray:
         """The table of keys without those of the sources, whose rows are no documents."""
         sources = np.array([key_hash("source", state.source) for state in self.sources()], np.uint64)
-        return self._keys[~np.isin(self.key_hashes, sources)].copy()
+        # By sorting: numpy 2.0 may choose a table instead, for which hashes above 2**63 are too large.
+        return self._keys[~np.isin(self.key_hashes, sources, kind="sort")].copy()
 
     def copy_strings(self, first: int, last: int, out: IO[bytes]) -> np.ndarray:
         """Copy the strings of some documents to another file; returns their offsets, including the end."""

@@ -23,7 +23,7 @@ _AT_ONCE = 65_536  # vectors
 
 
 def verify(root: Path, with_model: bool = True) -> list[Message]:
-    """Everything that is wrong, in words; an empty list if nothing is. The model is not part of the index's folder.
+    """Everything that is wrong, in words; an empty list if nothing is. See `verify_model` for the model.
 
     Raises:
         MundapError: There is no index, or its manifest cannot be read.
@@ -35,11 +35,26 @@ def verify(root: Path, with_model: bool = True) -> list[Message]:
     try:
         problems += _lexical(root / manifest.lexical.folder)
         problems += _parts(root, manifest) if not problems else []
-        if with_model and manifest.settings.model:
-            problems += _model(manifest.settings)
     except MundapError as error:
         problems.append(Message(error.message, **error.facts))
+    if with_model:
+        problems += verify_model(root)
     return problems
+
+
+def verify_model(root: Path) -> list[Message]:
+    """What is wrong with the model of an index. It is not in the index's folder, and no repair of that brings it back.
+
+    Raises:
+        MundapError: There is no index, or its manifest cannot be read.
+    """
+    settings = Manifest.load(root).settings
+    if not settings.model:
+        return []
+    try:
+        return _model(settings)
+    except MundapError as error:
+        return [Message(error.message, **error.facts)]
 
 
 def damaged_passages(root: Path) -> list[Message]:

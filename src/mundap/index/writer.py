@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 
-from mundap.disk import cannot_write, checksum, checksums, disk_errors, sync_file, sync_folder, write_atomic
+from mundap.disk import cannot_write, checksum, checksums_on_disk, sync_file, sync_folder, write_atomic
 from mundap.encoder.runtime import Encoder
 from mundap.errors import IndexDamaged, IndexLocked, IndexMissing
 from mundap.index import dense, tuning
@@ -71,18 +71,19 @@ class Writer:
         if settings is None and not (root / COMMITTED).exists():
             Manifest.load(root)  # raises the right error
         refuse_foreign(root)
-        with disk_errors(root):
+        try:
             self._lock = self._locked()
             try:
                 self._open(settings, job or {})
             except BaseException:
                 self._lock.release()
                 raise
+        except OSError as error:
+            raise cannot_write(root, error) from error
 
     def _locked(self) -> FileLock:
         self.root.mkdir(parents=True, exist_ok=True)
         (self.root / "segments").mkdir(exist_ok=True)
-        sync_folder(self.root)
         lock = FileLock(self.root / "lock")
         try:
             lock.acquire(blocking=False)
@@ -448,13 +449,13 @@ class Writer:
         self._lexical = None
         files = lexical.finish()
         self._check_lexical(lexical.folder.name)
-        sums: dict[str, str] = {}
+        known: dict[str, str] = {}
         if self.committed is not None:
             for entry in self.committed.lexical.files:
                 path = lexical.folder / Path(entry.path).name
                 if path in files and path.suffix != ".json" and path.stat().st_size == entry.bytes:
-                    sums[path.name] = entry.sha256  # a link: it never changes
-        sums |= checksums([path for path in files if path.name not in sums])
+                    known[path.name] = entry.sha256  # a link: it never changes
+        sums = checksums_on_disk(lexical.folder, known)
         entries = [
             FileEntry(path.relative_to(self.root).as_posix(), path.stat().st_size, sums[path.name]) for path in files
         ]

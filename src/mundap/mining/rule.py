@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from mundap.records import Context, Question
+import numpy as np
+
+from mundap.records import Context, Example, Question
 from mundap.text.answers import Mode, PassageText, has_answer, have_answer
 from mundap.text.overlap import containment, shingles
 
@@ -74,6 +76,26 @@ class NegativeRule:
         if parts is None:
             parts = shingles(text)
         return any(containment(parts, one) >= self._duplicate for one in self._positives)
+
+
+def negatives_in_batch(
+    examples: Sequence[Example], passages: Sequence[Context], matches: Sequence[Mode], candidates: np.ndarray
+) -> np.ndarray:
+    """Which passages of a batch are negatives of which questions; told by their texts alone, duplicates allowed.
+
+    Args:
+        examples: The questions with their positives.
+        passages: All passages of the batch.
+        matches: How the answers of each question are matched.
+        candidates: A row a question, a column a passage: where to look. All others are not negatives.
+    """
+    texts = [PassageText(one.text) for one in passages]
+    found = np.zeros_like(candidates)
+    for row, example in enumerate(examples):
+        rule = NegativeRule(example.question, example.positives, matches[row], duplicate=None)
+        places = np.flatnonzero(candidates[row])
+        found[row, places] = rule.are_negatives([texts[place] for place in places])
+    return found
 
 
 def _one_line(text: str) -> str:

@@ -101,13 +101,6 @@ class EncoderConfig:
     sha256: dict[str, str] = field(default_factory=dict)
 
     @property
-    def network_dimension(self) -> int:
-        """The length of the vectors that the network gives."""
-        if self.similarity == "l2":
-            return self.dimension - 1
-        return self.dimension
-
-    @property
     def fingerprint(self) -> str:
         """A short name for exactly this model: an index accepts vectors of no other."""
         facts = {key: value for key, value in asdict(self).items() if key not in _NOT_VECTORS}
@@ -388,11 +381,28 @@ def open_config(folder: Path) -> EncoderConfig | ReaderConfig:
 
 
 def find(name: str | Path) -> Path:
-    """The folder of a model given by the name of an installed one, or by its path."""
-    own = _SHIPPED / str(name)
+    """The folder of a model given by the name of an installed one, or by its path; a `Path` is never a name."""
+    if isinstance(name, Path):
+        return name
+    own = _SHIPPED / name
     if (own / "config.json").is_file():  # looking for other packages takes a while
         return own
-    return installed().get(str(name), Path(name))
+    return installed().get(name, Path(name))
+
+
+def identify(name: str) -> tuple[str, str, int]:
+    """What an index remembers of an encoder: its name, or its path; its fingerprint; the length of a vector.
+
+    Raises:
+        ModelError: There is none, or it has no weights.
+    """
+    folder = find(name)
+    config = EncoderConfig.load(folder)
+    weights(folder)
+    place = name
+    if name not in installed():
+        place = str(folder.resolve())
+    return place, config.fingerprint, config.dimension
 
 
 def weights(folder: Path, precision: Precision | None = None, part: str = "encoder") -> Path:

@@ -4,19 +4,18 @@ On a CPU this is faster than batching, and int8 makes it a matter of correctness
 shared within a batch, so a result would depend on what it was batched with.
 """
 
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mundap.errors import ModelError
 from mundap.machine import cores
-from mundap.models.folder import EncoderConfig, Precision, ReaderConfig, check
+from mundap.models.folder import EncoderConfig, Precision, ReaderConfig, check, find
 from mundap.models.folder import weights as find_weights
+from mundap.models.tokenizer import open_tokenizer
 
 C = TypeVar("C", EncoderConfig, ReaderConfig)
 T = TypeVar("T")
@@ -27,7 +26,7 @@ class ModelSession(Generic[C]):
     """A model folder, ready to run. Each thread has its own onnxruntime sessions, opened when the first text comes.
 
     Args:
-        folder: Where the model is.
+        name: The folder of the model, or the name of an installed one.
         kind: The class of its config.
         parts: The names of its graphs, such as `reader`.
         precision: `int8` or `fp32`; by default what the folder has, int8 first.
@@ -36,16 +35,16 @@ class ModelSession(Generic[C]):
 
     def __init__(
         self,
-        folder: Path,
+        name: str | Path,
         kind: type[C],
         parts: Sequence[str],
         precision: Precision | None = None,
         threads: int | None = None,
     ) -> None:
-        self.folder = folder
-        self.config: C = kind.load(folder)
-        self.threads = threads or cores()
-        self._weights = {part: find_weights(folder, precision, part) for part in parts}
+        self.folder = find(name)
+        self.config: C = kind.load(self.folder)
+        self._wanted_threads = threads
+        self._weights = {part: find_weights(self.folder, precision, part) for part in parts}
         self._local = threading.local()
         self._checked: set[Path] = set()
         self._checking = threading.Lock()
@@ -54,22 +53,26 @@ class ModelSession(Generic[C]):
         """The model's tokenizer, see `open_tokenizer`."""
         return open_tokenizer(self.folder / "tokenizer.json", self.config.sha256)
 
+    @cached_property
+    def _threads(self) -> int:
+        return self._wanted_threads or cores()
+
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """The function of every item, in order, on all threads."""
-        if len(items) <= 1 or self.threads == 1:
+        if len(items) <= 1 or self._threads == 1:
             return [function(item) for item in items]
         return list(self._pool.map(function, items))
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads, "models")
+        return ThreadPoolExecutor(self._threads, "models")
 
     def run_each(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         """The outputs of a graph for each text, in order, on all threads."""
-        return self.each(lambda inputs: self.run(part, inputs), rows)
+        return self.each(lambda inputs: self.run(part, [inputs])[0], rows)
 
-    def run(self, part: str, inputs: Mapping[str, Any]) -> list[Any]:
-        """The outputs of a graph for one text. Inputs that it does not have (not all know token types) are left out.
+    def run(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+        """The same in this thread. Inputs that the graph does not have (not all know token types) are left out.
 
         Raises:
             ModelError: The weights are damaged, or do not take these inputs.
@@ -77,7 +80,7 @@ class ModelSession(Generic[C]):
         weights = self._weights[part]
         session, names = self._session(weights)
         try:
-            return list(session.run(None, {name: inputs[name] for name in names}))
+            return [list(session.run(None, {name: inputs[name] for name in names})) for inputs in rows]
         except Exception as error:  # onnxruntime's classes are not public
             raise ModelError(f"{weights} fails ({error}). Export the model again.") from error
 
@@ -109,36 +112,3 @@ def _open_session(path: Path) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a dozen classes for this, none of them public
         raise ModelError(f"{path} is not a usable ONNX file. Export the model again. ({error})") from error
-
-
-@contextmanager
-def tokenizing(path: Path | None = None) -> Iterator[None]:
-    """Turn the failure of a tokenizer into a ModelError: one that was edited may open, and fail at some text.
-
-    Args:
-        path: Its file, if that is known.
-    """
-    try:
-        yield
-    except MemoryError:
-        raise
-    except BaseException as error:
-        # The library raises plain Exception, and what Rust calls a panic is not even that.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        told = str(error).split("\n")[0][:200].rstrip(". ") or type(error).__name__
-        raise ModelError(f"{path or 'the tokenizer fails'}: {told}. Export the model again.") from error
-
-
-def open_tokenizer(path: Path, checksums: Mapping[str, str] | None = None) -> Any:
-    """A tokenizer without padding or truncation of its own; a ModelError if its SHA-256 is not the one given."""
-    check(path, checksums or {})
-    # Our threads are the parallelism; tokenizers' own would only add overhead to batches this small.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from tokenizers import Tokenizer
-
-    with tokenizing(path):
-        tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer

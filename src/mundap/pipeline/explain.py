@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from mundap.index.index import Index
-from mundap.pipeline.ask import rank_answers
-from mundap.pipeline.search import reader_for
+from mundap.reader.answering import rank_answers
 from mundap.reader.answers import selection
-from mundap.reader.choice import LanguageReaders
+from mundap.reader.choice import LanguageReaders, reader_for
 from mundap.reader.runtime import Reader
 from mundap.reader.spans import softmax
 from mundap.records import Answer, AskResult, Hit
@@ -62,7 +61,7 @@ def explain(index: Index, reader: Reader | LanguageReaders, result: AskResult) -
     """
     if result.note:
         return []
-    reader = reader_for(reader, result.question, result.hits)
+    reader, _ = reader_for(reader, result.question, result.hits)
     best = [
         _best_span(reader, result.question, hit, windows)
         for hit, windows in zip(result.hits, result.readings, strict=False)

@@ -8,7 +8,7 @@ from mundap.errors import Message, UsageError
 from mundap.index.index import MAX_K, Index
 from mundap.index.modes import Mode
 from mundap.reader.answers import selection
-from mundap.reader.choice import LanguageReaders
+from mundap.reader.choice import LanguageReaders, reader_for
 from mundap.reader.runtime import Reader
 from mundap.records import Hit, SearchResult
 
@@ -48,24 +48,18 @@ def search(
         hits: Sequence[Hit] = found
         note = ""
         if reader is not None:
-            hits, note = _reranked(reader_for(reader, question, hits), question, hits)
+            hits, note = _reranked(reader, question, hits)
         results.append(SearchResult(question, mode, tuple(hits[:k]), note))
     return results
 
 
-def reader_for(reader: Reader | LanguageReaders, question: str, hits: Sequence[Hit]) -> Reader:
-    """The reader itself, or of several the one that knows the language of the question and of the passages."""
-    if isinstance(reader, Reader):
-        return reader
-    return reader.choose(question, [hit.passage.metadata.get("language", "") for hit in hits])
-
-
-def _reranked(reader: Reader, question: str, hits: Sequence[Hit]) -> tuple[Sequence[Hit], str]:
+def _reranked(reader: Reader | LanguageReaders, question: str, hits: Sequence[Hit]) -> tuple[Sequence[Hit], str]:
     """The hits in the reader's order, or as they are with a note why."""
-    if reader.knows_script(question):
-        return rerank(reader, question, hits), ""
+    chosen, known = reader_for(reader, question, hits)
+    if known:
+        return rerank(chosen, question, hits), ""
     note = "the reader ({name}) knows English only: the order is that of the search"
-    return hits, Message(note, name=reader.config.name)
+    return hits, Message(note, name=chosen.config.name)
 
 
 def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:

@@ -3,7 +3,7 @@
 import re
 
 from mundap.index.index import Index
-from mundap.records import Answer, Passage
+from mundap.records import Answer
 
 _WITH_LINES = ("text", "markdown", "code", "html", "rst", "asciidoc", "man", "latex")
 """Types of documents whose blocks keep the line breaks of the file, as far as they mean anything there."""
@@ -37,11 +37,3 @@ def place_of(index: Index, answer: Answer) -> str:
     if place:
         return f"{passage.source}, {place}"
     return passage.source
-
-
-def place_of_passage(passage: Passage) -> str:
-    """The same for a passage: where it begins."""
-    place = passage.place()
-    if place.startswith("line "):
-        return f"{passage.source}:{place.removeprefix('line ')}"
-    return ", ".join(filter(None, (passage.source, place)))

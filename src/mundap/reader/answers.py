@@ -13,7 +13,7 @@ from mundap.reader.inputs import Window
 from mundap.reader.runtime import Scored
 from mundap.reader.spans import Span, candidates, softmax, without_bridge
 from mundap.text.scripts import has_hangul, has_unspaced
-from mundap.text.trim import trim_answer
+from mundap.text.trim import trim_answers
 
 AMONG = 10
 """So many of the passages found say how far one of them stands out."""
@@ -92,7 +92,7 @@ def rank(
         found = _merged(texts, listed, add_up=True)
         found.sort(key=lambda one: -one.score)
     found = _with_shares(found)
-    return [_without_particle(texts[one.passage], one) for one in found[:_TRIMMED]] + found[_TRIMMED:]
+    return _without_particles(texts, found[:_TRIMMED]) + found[_TRIMMED:]
 
 
 def _candidates(
@@ -123,12 +123,10 @@ def _candidates(
     return found
 
 
-def _without_particle(text: str, one: Candidate) -> Candidate:
+def _without_particles(texts: Sequence[str], best: list[Candidate]) -> list[Candidate]:
     """A Korean answer ends before its particle. Telling morphemes apart takes milliseconds, so only the best get it."""
-    if not has_hangul(text[one.start : one.end]):
-        return one
-    start, end = trim_answer(text, one.start, one.end)
-    return replace(one, start=start, end=end)
+    spans = trim_answers([(texts[one.passage], one.start, one.end) for one in best])
+    return [replace(one, start=start, end=end) for one, (start, end) in zip(best, spans, strict=True)]
 
 
 def _with_shares(found: Sequence[Candidate]) -> list[Candidate]:
@@ -300,7 +298,7 @@ def _merged(texts: Sequence[str], listed: Sequence[Candidate], add_up: bool) -> 
 
 
 def _key(text: str) -> str:
-    """What two spans share if they are the same answer; empty if the span is none.
+    """A form that two spans have in common if they are the same answer; empty if a span is no answer at all.
 
     Not the metrics' normalisation, to which 1.5 and 15, -3 and 3, C++ and C are the same, and a blood group A nothing.
     """

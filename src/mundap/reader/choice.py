@@ -1,11 +1,13 @@
 """Which reader reads: each question goes to the one that knows its language and that of the passages."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from mundap.models import folder as folders
 from mundap.reader.runtime import Reader
+from mundap.records import Hit
 
 _LOOKED_AT = 5  # passages, the best ones, whose languages decide
 _ENGLISH = ("", "en")  # a passage too short to tell counts as English
@@ -16,12 +18,14 @@ class LanguageReaders:
 
     Args:
         reader: The reader that was asked for, or the default one.
-        multilingual: Reads what is not in English, where it is installed.
+        multilingual: The name of the one that reads what is not in English, if it is installed; opened when needed.
+        options: As for `Reader`.
     """
 
-    def __init__(self, reader: Reader, multilingual: Reader | None = None) -> None:
+    def __init__(self, reader: Reader, multilingual: str | None = None, **options: Any) -> None:
         self.default = reader
-        self.multilingual = multilingual
+        self._multilingual = multilingual
+        self._options = options
 
     @classmethod
     def from_pretrained(cls, name: str | Path | None = None, **options: Any) -> Self:
@@ -31,20 +35,27 @@ class LanguageReaders:
         reader = Reader.from_pretrained(**options)
         if folders.MULTILINGUAL_READER not in folders.installed():
             return cls(reader)
-        return cls(reader, Reader.from_pretrained(folders.MULTILINGUAL_READER, **options))
+        return cls(reader, folders.MULTILINGUAL_READER, **options)
 
-    def choose(self, question: str, languages: Sequence[str]) -> Reader:
-        """The reader for a question and the languages of the passages found for it, best first."""
-        if self.multilingual is None:
-            return self.default
-        looked_at = languages[:_LOOKED_AT]
-        foreign = sum(language not in _ENGLISH for language in looked_at)
-        if 2 * foreign > len(looked_at) or not self.default.knows_script(question):
-            return self.multilingual
-        return self.default
+    @cached_property
+    def _for_other_languages(self) -> Reader:
+        return Reader.from_pretrained(self._multilingual or folders.MULTILINGUAL_READER, **self._options)
 
-    def rank_by(self, ranking: str | None = None, retrieval_weight: float | None = None) -> None:
-        """Compare spans of different passages in another way than the readers' own; None changes nothing."""
-        for reader in (self.default, self.multilingual):
-            if reader is not None:
-                reader.rank_by(ranking, retrieval_weight)
+    def choose(self, question: str, hits: Sequence[Hit]) -> tuple[Reader, bool]:
+        """The reader for a question and the passages found for it, and whether it knows the question's script."""
+        known = self.default.knows_script(question)
+        if self._multilingual is None:
+            return self.default, known
+        languages = [hit.passage.metadata.get("language", "") for hit in hits[:_LOOKED_AT]]
+        foreign = sum(language not in _ENGLISH for language in languages)
+        if known and 2 * foreign <= len(languages):
+            return self.default, True
+        other = self._for_other_languages
+        return other, other.knows_script(question)
+
+
+def reader_for(reader: Reader | LanguageReaders, question: str, hits: Sequence[Hit]) -> tuple[Reader, bool]:
+    """The reader itself, or of several the one that fits; and whether it knows the script of the question."""
+    if isinstance(reader, Reader):
+        return reader, reader.knows_script(question)
+    return reader.choose(question, hits)

@@ -13,7 +13,7 @@ from mundap.disk import checksums
 from mundap.models.folder import ReaderConfig, new_folder
 from mundap.models.fp32 import PRECISIONS, quiet, write_fp32
 from mundap.models.int8 import PROBES, write_int8
-from mundap.models.session import open_tokenizer
+from mundap.models.tokenizer import open_tokenizer
 from mundap.reader.checkpoints import ReaderCheckpoint, open_reader
 from mundap.reader.inputs import Window, Windows
 from mundap.reader.runtime import Reader, Scored

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mundap.models.folder import ReaderConfig
-from mundap.models.session import tokenizing
-from mundap.text.questions import normalize_question
+from mundap.models.tokenizer import encode_batch
+from mundap.text.questions import normalize_questions
 
 _MAX_TITLE = 32  # tokens
 
@@ -52,31 +52,30 @@ class Windows:
         tokenizer.no_padding()
         self._tokenizer = tokenizer
         self._config = config
-        with tokenizing():
-            single, pair = tokenizer.encode(""), tokenizer.encode("", "")
-            self._cls, self._sep = single.ids[:1], single.ids[-1:]
-            self._between = pair.ids[1:-1]
-            self._text_type = tokenizer.encode("a", "b").type_ids[-1]
+        single, empty, pair = encode_batch(tokenizer, ["", ("", ""), ("a", "b")])
+        self._cls, self._sep = single.ids[:1], single.ids[-1:]
+        self._between = empty.ids[1:-1]
+        self._text_type = pair.type_ids[-1]
 
     def of(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Window]]:
         """For each (title, text) its windows, at least one."""
-        (asked,) = self._encode([normalize_question(question)])
+        texts = [text for _, text in passages]
+        titles = []
+        if self._config.layout == "dpr":
+            titles = [title for title, _ in passages]
+        asked, *encoded = encode_batch(self._tokenizer, [*normalize_questions([question]), *texts, *titles], False)
         # At least half of a window is for the text.
         length = min(self._config.question_length, self._config.max_length // 4)
         head = self._cls + asked.ids[:length]
-        texts = self._encode([text for _, text in passages])
         if self._config.layout == "pair":
-            return [self._windows(head + self._between, self._sep, text, self._text_type) for text in texts]
+            before = head + self._between
+            return [self._windows(before, self._sep, text, self._text_type) for text in encoded[: len(texts)]]
         title_length = min(_MAX_TITLE, self._config.max_length // 8)
         rows = []
-        for title, text in zip(self._encode([title for title, _ in passages]), texts, strict=True):
+        for text, title in zip(encoded[: len(texts)], encoded[len(texts) :], strict=True):
             before = head + self._sep + title.ids[:title_length] + self._sep
             rows.append(self._windows(before, [], text, 0))
         return rows
-
-    def _encode(self, texts: list[str]) -> list[Any]:
-        with tokenizing():
-            return list(self._tokenizer.encode_batch(texts, add_special_tokens=False))
 
     def _windows(self, head: list[int], tail: list[int], text: Any, text_type: int) -> list[Window]:
         """The windows of a text between tokens that are the same in all of them."""

@@ -35,9 +35,11 @@ class Reader:
     """A reader's folder, ready to read.
 
     Args:
-        folder: Where the model is.
+        folder: Where the model is, or the name of an installed one.
         precision: `int8` or `fp32`; by default what the folder has, int8 first.
         threads: How many passages are read at the same time.
+        ranking: How spans of different passages are compared; by default as the config says.
+        retrieval_weight: How much the retrieval score counts in that; by default as the config says.
 
     Example:
         >>> reader = Reader.from_pretrained()
@@ -46,22 +48,26 @@ class Reader:
         True
     """
 
-    def __init__(self, folder: Path, precision: folders.Precision | None = None, threads: int | None = None) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: str | Path,
+        precision: folders.Precision | None = None,
+        threads: int | None = None,
+        ranking: folders.RankingRule | None = None,
+        retrieval_weight: float | None = None,
+    ) -> None:
         self._session = ModelSession(folder, folders.ReaderConfig, ("reader",), precision, threads)
+        self.folder = self._session.folder
         self.config = self._session.config
-
-    @classmethod
-    def from_pretrained(cls, name: str | Path = folders.READER, **options: Any) -> Self:
-        """Open the shipped reader, or a model folder by path."""
-        return cls(folders.find(name), **options)
-
-    def rank_by(self, ranking: Any = None, retrieval_weight: float | None = None) -> None:
-        """Compare spans of different passages in another way than the config says; None changes nothing."""
         if ranking is not None:
             self.config = replace(self.config, ranking=ranking)
         if retrieval_weight is not None:
             self.config = replace(self.config, retrieval_weight=retrieval_weight)
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path = folders.READER, **options: Any) -> Self:
+        """Open the shipped reader, or a model folder by path."""
+        return cls(name, **options)
 
     def knows_script(self, text: str) -> bool:
         """Whether the reader was trained on the script that most of a text is in."""

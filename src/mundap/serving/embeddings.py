@@ -83,7 +83,9 @@ async def embeddings(body: EmbeddingsBody, request: Request, engine: ThisEngine,
     if any(not text.strip() or len(text) > _LONGEST for text in texts):
         raise UsageError(f"every text must have between 1 and {_LONGEST} characters, and not only spaces")
     if body.dimensions not in (None, encoder.config.dimension):
-        raise UsageError(f"dimensions = {body.dimensions}: {name} has {encoder.config.dimension}, and no others")
+        raise UsageError(
+            f"dimensions = {body.dimensions}: {name} gives vectors of {encoder.config.dimension} dimensions only"
+        )
     request.state.charge(len(texts) // _PER_REQUEST)
     done = await engine.embedding.do((encoder, side), texts, engine.settings.limits.seconds)
     tokens = sum(count for _, count in done)

@@ -16,8 +16,9 @@ from mundap.disk import json_bytes
 from mundap.errors import MundapError, UsageError
 from mundap.index.corpus import Filters
 from mundap.machine import cores
-from mundap.pipeline.ask import NUM_PASSAGES, answer_from, search_depth
+from mundap.pipeline.ask import NUM_PASSAGES, search_depth
 from mundap.pipeline.search import search
+from mundap.reader.answering import answer_from
 from mundap.reader.choice import LanguageReaders
 from mundap.serving.batching import Lane
 from mundap.serving.indexes import Indexes, Served

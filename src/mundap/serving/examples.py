@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request, Response
 from mundap.disk import json_bytes
 from mundap.index.corpus import Filters
 from mundap.index.index import Index
-from mundap.pipeline.ask import answer_from
 from mundap.pipeline.search import search
+from mundap.reader.answering import answer_from
 from mundap.reader.choice import LanguageReaders
 from mundap.records import Passage
 from mundap.serving import schema

@@ -79,14 +79,6 @@ class DocumentsBody(_Body):
     )
 
 
-class Progress(BaseModel):
-    """How far a change is, in bytes; while it waits for others, the stage is `waiting`."""
-
-    stage: str
-    done: int
-    total: int
-
-
 class Skipped(BaseModel):
     """What could not be used, and why."""
 

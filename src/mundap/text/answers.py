@@ -165,7 +165,7 @@ def broken_patterns(answers: Iterable[str]) -> list[str]:
 
 
 def matches_pattern(prediction: str, answers: Iterable[str]) -> bool:
-    """Whether a predicted answer begins with what one of the answers, regular expressions, describes."""
+    """Whether one of the answers, which are regular expressions, matches at the start of a predicted answer."""
     normal = _decomposed(prediction)
     return any(_matches(pattern, pattern.match, normal) for pattern in map(_regex, answers) if pattern)
 

@@ -1,7 +1,7 @@
 """Section paths: the headings above a passage, as part of its title."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mundap.records import Block, Document
 
@@ -12,6 +12,12 @@ _LONGEST_TITLE = 100  # characters of a title and its headings, which take room 
 _MOST = 0.6  # of a passage's text: so much in one section makes it a passage of that section
 _FEWEST_SHARED = 5  # characters: a shorter heading may be part of any title
 _NUMBERED = re.compile(r"^(?:(?:chapter|appendix|section|part)\s+)?[0-9A-Z]{0,3}(?:\.[0-9]+)*\.?\s+", re.IGNORECASE)
+
+
+def titles_and_sections(passages: Iterable[tuple[str, Sequence[Block]]]) -> list[tuple[str, str]]:
+    """The title and the section path of passages, each given by its document's title and its own blocks."""
+    sections = [(title, section_of(blocks)) for title, blocks in passages]
+    return [(_passage_title(title, section), section) for title, section in sections]
 
 
 def section_of(blocks: Sequence[Block]) -> str:
@@ -34,7 +40,7 @@ def section_of(blocks: Sequence[Block]) -> str:
     return SEPARATOR.join(common)
 
 
-def passage_title(title: str, section: str) -> str:
+def _passage_title(title: str, section: str) -> str:
     """Title and section path in one line, short enough for a model: of a long path the middle is left out."""
     if not section:
         return title
@@ -62,7 +68,8 @@ def _same(heading: str, title: str) -> bool:
 
 def passage_titles(document: Document, spans: Sequence[tuple[int, int]]) -> list[str]:
     """The title of each passage of a document, whose spans are in order."""
-    return [passage_title(document.title, section_of(blocks)) for blocks in passage_blocks(document, spans)]
+    blocks = passage_blocks(document, spans)
+    return [title for title, _ in titles_and_sections((document.title, own) for own in blocks)]
 
 
 def passage_blocks(document: Document, spans: Sequence[tuple[int, int]]) -> list[tuple[Block, ...]]:

@@ -5,11 +5,12 @@ and titles of respect stay: they are not particles.
 """
 
 import unicodedata
+from collections.abc import Iterable
 
 import regex
 
 from mundap.text import korean
-from mundap.text.scripts import HANGUL
+from mundap.text.scripts import HANGUL, has_hangul
 
 _CLUSTER = regex.compile(r"\X")
 _HANGUL = regex.compile(f"[{HANGUL}]")
@@ -43,22 +44,22 @@ _AFTER_VOWEL = ("라는", "라고", "로부터", "로써", "로", "였다", "는
 _AFTER_ANY = ("에서부터", "에서는", "에서의", "에서", "에게서", "에게", "까지의", "까지", "부터", "의", "에는", "에")
 
 
-def trim_answer(text: str, start: int, end: int, language: str = "ko") -> tuple[int, int]:
-    """The span of an answer without the particle, copula or loose punctuation at its end.
+def trim_answers(answers: Iterable[tuple[str, int, int]]) -> list[tuple[int, int]]:
+    """The spans of answers without the particle, copula or loose punctuation at their end.
 
     Args:
-        text: The passage.
-        start: The first character of the answer.
-        end: The one behind its last.
-        language: The passage's; only Korean (`ko`) answers are trimmed.
+        answers: Of each the passage, its first character and the one behind its last. Only Korean ones are trimmed.
 
     Returns:
-        The new span, or the old one if nothing would be left, or if the answer is a title or a quotation: those may
-        end in a particle.
+        The new span of each, or the old one if nothing would be left, or if the answer is a title or a quotation:
+        those may end in a particle.
     """
-    if language != "ko" or not 0 <= start < end <= len(text):
-        return start, end
-    if _quoted(text, start, end):
+    return [_trimmed(*answer) for answer in answers]
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    possible = 0 <= start < end <= len(text)
+    if not possible or not has_hangul(text[start:end]) or _quoted(text, start, end):
         return start, end
     trimmed = _without_loose_end(text, start, end)
     if trimmed > start and _HANGUL.match(text[trimmed - 1]):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mundap.mining.rule import NegativeRule
+from mundap.mining.rule import NegativeRule, negatives_in_batch
 from mundap.records import Context, Example
-from mundap.text.answers import Mode, PassageText
+from mundap.text.answers import Mode
 from mundap.training.batch_loader import BatchLoader
 from mundap.training.examples import ExampleFile
 from mundap.training.recipe import RetrieverRecipe
@@ -213,10 +213,6 @@ def excluded_mask(
     else:
         result = np.array(owners)[None, :] != rows[:, None]
     if recipe.mask_false_negatives:
-        passages = [PassageText(one.text) for one in columns]
-        for row, example in enumerate(examples):
-            rule = NegativeRule(example.question, example.positives, matches[row], duplicate=None)
-            others = np.flatnonzero(~result[row])
-            result[row, others] = np.logical_not(rule.are_negatives([passages[column] for column in others]))
+        result = ~negatives_in_batch(examples, columns, matches, ~result)
     result[rows, targets] = False
     return result

@@ -284,7 +284,7 @@ def _refuse_below(recipe: Any, **least: float) -> None:
     for name, limit in least.items():
         value = getattr(recipe, name)
         if not value >= limit:
-            raise UsageError(f"{name} = {value}: at least {limit}")
+            raise UsageError(f"{name} = {value}: must be at least {limit}")
 
 
 def _refuse_not_positive(recipe: Any, *names: str) -> None:

@@ -82,7 +82,7 @@ def _as_text(data: bytes) -> str:
 
 
 def looks_like_dump(data: bytes, cut_out: bool = False) -> bool:
-    """Whether a file that begins like this is a dump, or, if that will do, a piece out of the middle of one."""
+    """Whether a file that begins like this is a dump or, with `cut_out`, a piece from the middle of one."""
     start = _as_text(data[:4096]).lstrip("\ufeff \t\r\n")
     if start.startswith("<?xml"):
         start = start.partition("?>")[2].lstrip()

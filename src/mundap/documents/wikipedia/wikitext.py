@@ -20,7 +20,7 @@ _MOST_MARKS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class _Cleaned:
     """What is left of a page, and the names that say what kind of page it is.
 
     Attributes:
@@ -34,7 +34,7 @@ class Cleaned:
     categories: frozenset[str]
 
 
-def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes: bool = False) -> Cleaned:
+def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes: bool = False) -> _Cleaned:
     """The prose of a page.
 
     Args:
@@ -63,7 +63,7 @@ def clean(text: str, site: Site, title: str = "", headings: bool = False, quotes
     if "__" in text:
         text = _SWITCH.sub("", text)
     paragraphs = _paragraphs(text, headings, '"' if quotes else "")
-    return Cleaned("\n\n".join(paragraphs), frozenset(templates), frozenset(categories))
+    return _Cleaned("\n\n".join(paragraphs), frozenset(templates), frozenset(categories))
 
 
 # ---------------------------------------------------------------- what is no prose at all

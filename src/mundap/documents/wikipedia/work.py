@@ -49,7 +49,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Result:
+class _Result:
     """What came of a task.
 
     Attributes:
@@ -63,7 +63,7 @@ class Result:
     lines: list[bytes]
 
 
-def run(tasks: Iterable[Task], processes: int | None = None) -> Iterator[Result]:
+def run(tasks: Iterable[Task], processes: int | None = None) -> Iterator[_Result]:
     """Do the tasks and yield the results in the same order.
 
     Args:
@@ -76,10 +76,10 @@ def run(tasks: Iterable[Task], processes: int | None = None) -> Iterator[Result]
     tasks = itertools.chain(first, tasks)
     if processes == 1 or len(first) < 2:
         for task in tasks:
-            yield work(task)
+            yield _work(task)
         return
     with _Workers(processes) as workers:
-        waiting: deque[Future[Result]] = deque()
+        waiting: deque[Future[_Result]] = deque()
         for task in tasks:
             waiting.append(workers.submit(task))
             if len(waiting) > processes + 2:  # enough that nobody waits for work, and little to hold in memory
@@ -88,7 +88,7 @@ def run(tasks: Iterable[Task], processes: int | None = None) -> Iterator[Result]
             yield waiting.popleft().result()
 
 
-def work(task: Task) -> Result:
+def _work(task: Task) -> _Result:
     """Do one task."""
     site = Site.parse(task.head, Path(task.path).name)
     found = Found()
@@ -98,7 +98,7 @@ def work(task: Task) -> Result:
             lines += rows(article, task.cut)
         else:
             lines.append(json.dumps([article.id, article.title, article.text], ensure_ascii=False).encode())
-    return Result(task, found, lines)
+    return _Result(task, found, lines)
 
 
 class _Workers:
@@ -125,10 +125,10 @@ class _Workers:
                 with contextlib.suppress(OSError):  # what it was not sent any more
                     pipe.close()
 
-    def submit(self, task: Task) -> "Future[Result]":
+    def submit(self, task: Task) -> "Future[_Result]":
         return self._threads.submit(self._do, task)
 
-    def _do(self, task: Task) -> Result:
+    def _do(self, task: Task) -> _Result:
         """A worker that dies on a chunk, as one that is out of memory does, is replaced and the chunk tried again."""
         for _ in range(2):
             process = self._take()
@@ -142,7 +142,7 @@ class _Workers:
             self._idle.put(process)
             return result
         lost = f"the part at byte {task.chunk.start:,} is lost: the process that read it was killed twice"
-        return Result(task, Found(skipped=[Skipped(task.source, lost)]), [])
+        return _Result(task, Found(skipped=[Skipped(task.source, lost)]), [])
 
     def _take(self) -> "subprocess.Popen[bytes]":
         try:
@@ -158,7 +158,7 @@ class _Workers:
         return process
 
 
-def _ask(process: "subprocess.Popen[bytes]", task: Task) -> Result:
+def _ask(process: "subprocess.Popen[bytes]", task: Task) -> _Result:
     if process.stdin is None or process.stdout is None:
         raise EOFError
     data = task.chunk.data
@@ -167,7 +167,7 @@ def _ask(process: "subprocess.Popen[bytes]", task: Task) -> Result:
     _send(process.stdin, request, data)
     answer, payload = _receive(process.stdout)
     skipped = [Skipped(*one) for one in answer["skipped"]]
-    return Result(task, Found(Counter(answer["counts"]), skipped), payload.split(b"\n") if payload else [])
+    return _Result(task, Found(Counter(answer["counts"]), skipped), payload.split(b"\n") if payload else [])
 
 
 def _send(pipe: IO[bytes], header: dict[str, Any], data: bytes) -> None:
@@ -199,7 +199,7 @@ def serve() -> None:
         chunk = Chunk(**{**request["chunk"], "data": data})
         cut = Cut(**request["cut"]) if request["cut"] else None
         task = Task(request["path"], request["source"], request["head"], chunk, Style(**request["style"]), cut)
-        result = work(task)
+        result = _work(task)
         skipped = [[one.source, one.reason] for one in result.found.skipped]
         try:
             _send(answers, {"counts": result.found.counts, "skipped": skipped}, b"\n".join(result.lines))
