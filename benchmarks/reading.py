@@ -52,7 +52,7 @@ class ByHand:
 
         Which span of which passage it is, is decided as we do: networks are compared here.
         """
-        from mundap.pipeline.ask import rank_answers
+        from mundap.reader.answering import rank_answers
         from mundap.reader.runtime import Scored
 
         torch = self._torch
@@ -87,7 +87,8 @@ def main() -> None:
 
     from mundap import Index
     from mundap.datasets.queries import read_all, sample
-    from mundap.pipeline.ask import answer_from, ask
+    from mundap.pipeline.ask import ask
+    from mundap.reader.answering import answer_from
     from mundap.reader.runtime import Reader
     from mundap.text.scores import normalize
 

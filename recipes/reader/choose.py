@@ -17,7 +17,8 @@ from pathlib import Path
 from mundap import Index
 from mundap.datasets.queries import read
 from mundap.models.folder import ReaderConfig
-from mundap.pipeline.ask import NUM_PASSAGES, read_passages
+from mundap.pipeline.ask import NUM_PASSAGES
+from mundap.reader.answering import read_passages
 from mundap.reader.answers import rank, selection
 from mundap.reader.runtime import Reader, Scored
 from mundap.records import Hit, Question

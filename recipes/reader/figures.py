@@ -19,7 +19,7 @@ from mundap import Index
 from mundap.datasets.queries import read_all
 from mundap.evaluation.answers import AnswersTask, measure
 from mundap.models.folder import ReaderConfig
-from mundap.pipeline.ask import rank_answers, read_passages
+from mundap.reader.answering import rank_answers, read_passages
 from mundap.reader.runtime import Reader
 from mundap.text.scores import judge
 

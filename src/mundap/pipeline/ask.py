@@ -4,13 +4,11 @@ from typing import Any
 
 from mundap.index.index import Index
 from mundap.index.modes import Mode
-from mundap.reader.answering import answer_from, rank_answers, read_passages
+from mundap.reader.answering import answer_from
 from mundap.reader.answers import AMONG
 from mundap.reader.choice import LanguageReaders
 from mundap.reader.runtime import Reader
 from mundap.records import AskResult
-
-__all__ = ["NUM_PASSAGES", "answer_from", "ask", "rank_answers", "read_passages", "search_depth"]
 
 NUM_PASSAGES = 10
 """How many passages are read."""
