@@ -20,9 +20,11 @@ from mundap.disk import checksum
 from mundap.index import dense
 from mundap.index.corpus import Corpus
 from mundap.index.manifest import DenseEntry, FileEntry, LexicalEntry, Manifest, SegmentEntry, Settings
+from mundap.index.sizes import Effort
 from mundap.index.tuning import QUESTIONS, K
 
-CODES, EXACT = "dense.faiss", "exact.npy"
+CODES, COPY, EXACT = "dense.faiss", "dense.bytes", "exact.npy"
+_BY_THE_TABLE = Effort(0, 0)
 _BATCH = 64  # as `Index.search` makes them
 _LEAST_SECONDS = 3.0
 _SMALL = 1 << 16  # bytes of a file from which on opening does not look at its checksum
@@ -57,8 +59,10 @@ def build(folder: Path) -> dict[str, Any]:
     _, corpus = _opened(folder)
     with _Memory() as memory:
         wall, cpu = time.perf_counter(), time.process_time()
-        temporary = folder / f"{CODES}.tmp"
-        dense.build(corpus, "ivf", temporary)
+        temporary, copy = folder / f"{CODES}.tmp", None
+        if dense.wants_copy("ivf", len(corpus)):
+            copy = folder / COPY
+        dense.build(corpus, "ivf", temporary, copy)
         temporary.replace(folder / CODES)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return {
@@ -82,12 +86,19 @@ def exact(folder: Path) -> dict[str, Any]:
     return {"exact_cpu_ms": round(1000 * seconds / len(questions), 1)}
 
 
+def entry_of(folder: Path, passages: int, effort: Effort = _BY_THE_TABLE) -> DenseEntry:
+    """The approximate index of the folder, as a manifest lists it."""
+    copy = None
+    if (folder / COPY).exists():
+        copy = FileEntry(COPY, (folder / COPY).stat().st_size, "")
+    file = FileEntry(CODES, (folder / CODES).stat().st_size, "")
+    return DenseEntry(file, "ivf", passages, passages, *effort, copy=copy)
+
+
 def search(folder: Path) -> dict[str, Any]:
     """Recall, and questions a second in batches and one at a time, as a search in an index does it."""
     bank, corpus = _opened(folder)
-    path = folder / CODES
-    entry = DenseEntry(FileEntry(CODES, path.stat().st_size, ""), "ivf", len(corpus), len(corpus))
-    index = dense.Dense(folder, corpus, entry)
+    index = dense.Dense(folder, corpus, entry_of(folder, len(corpus)))
     truth = np.load(folder / EXACT, allow_pickle=False)
     found = index.search(bank.questions[: len(truth)], K)  # which warms up too
     recalls = [np.isin(want, have).mean() for (have, _), want in zip(found, truth, strict=True)]
