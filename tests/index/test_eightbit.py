@@ -1,4 +1,9 @@
+import ctypes
+import mmap
+import os
 import shutil
+import sys
+import time
 from dataclasses import replace
 
 import faiss
@@ -8,6 +13,7 @@ import pytest
 from mundap import Index
 from mundap.errors import IndexDamaged
 from mundap.index import dense, eightbit
+from mundap.index.ahead import read_ahead
 from mundap.index.build import Options, add, build
 from mundap.index.gather import Gather
 from mundap.index.manifest import DenseEntry, FileEntry, Manifest
@@ -138,3 +144,49 @@ def test_all_that_share_the_last_place_are_looked_at():
     assert gather.products(np.array([1, 0, 0, 0], np.float32)).tolist() == stored[:, 0].tolist()
     assert gather.room(0).shape == (0, 8)
     assert len(gather.best(np.ones(4, np.float32), 3)[0]) == 0
+
+
+def pages_in_memory(mapped, size):
+    seen = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(mapped), ctypes.c_size_t(size), seen) == 0
+    return np.array(seen) & 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be told of many places at once")
+def test_places_are_read_ahead(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(400 * mmap.PAGESIZE))
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data.madvise(mmap.MADV_RANDOM)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        start = np.frombuffer(data, np.uint8).ctypes.data
+        if pages_in_memory(start, len(data)).any():
+            pytest.skip("this file system keeps what it was told to drop")
+        wanted = np.array([5, 77, 300], np.uint64)
+        # The second begins on one page and ends on the next.
+        inside = np.array([0, mmap.PAGESIZE - 10, 100], np.uint64)
+        if not read_ahead(np.uint64(start) + wanted * np.uint64(mmap.PAGESIZE) + inside, 64):
+            pytest.skip("process_madvise is forbidden here")
+        for _ in range(100):
+            there = np.flatnonzero(pages_in_memory(start, len(data)))
+            if len(there) == 4:
+                break
+            time.sleep(0.05)
+        assert there.tolist() == [5, 77, 78, 300]
+        assert not read_ahead(np.empty(0, np.uint64), 64)
+
+
+def test_codes_are_read_ahead_while_they_come_from_disk(made, monkeypatch):
+    root, corpus, _, questions, entry = made
+    reads, told = [0], []
+    monkeypatch.setattr(eightbit, "disk_reads", lambda: reads[0])
+    monkeypatch.setattr(eightbit, "read_ahead", lambda places, size: told.append((len(places), size)))
+    monkeypatch.setattr(eightbit, "_READ_AHEAD", 3)
+    index = dense.Dense(root, corpus, entry)
+    expected = [list(numbers) for numbers, _ in index.search(questions, 10)]
+    assert not told
+    monkeypatch.setattr(eightbit, "disk_reads", lambda: reads.__setitem__(0, reads[0] + 90) or reads[0])
+    assert [list(index.search(question[None], 10)[0][0]) for question in questions] == expected
+    assert told == [(120, DIMENSION)] * 6  # the first is waited for, three are read ahead, and the same again

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mundap.index.ahead import read_ahead
 from mundap.index.manifest import Manifest
 from mundap.index.matching import Filters as Filters
 from mundap.index.matching import matching_passages
@@ -115,6 +116,15 @@ class Corpus:
         if living.all():
             return living, owners, rows
         return living, owners[living], rows[living]
+
+    def read_ahead(self, owners: np.ndarray, rows: np.ndarray) -> None:
+        """Have the stored vectors at some places read from disk, all together, where they are not in memory."""
+        width = VECTOR.itemsize * self.segments[0].dimension
+        read_ahead(self._addresses[owners] + rows.astype(np.uint64) * np.uint64(width), width)
+
+    @cached_property
+    def _addresses(self) -> np.ndarray:
+        return np.array([segment.vectors.ctypes.data for segment in self.segments], np.uint64)
 
     def read_vectors(self, owners: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
         """Write the stored vectors at some places, those of a segment next to each other, to an array."""

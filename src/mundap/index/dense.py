@@ -331,6 +331,8 @@ class Dense:
             owners, numbers = owners[living], numbers[living]
         order = np.lexsort((segments, owners))
         numbers, segments, rows = numbers[order], segments[order], rows[order]
+        if self._copy is not None:  # then there are too many vectors to count on their being in memory
+            self._corpus.read_ahead(segments, rows)
         bounds = np.searchsorted(owners, np.arange(len(vectors) + 1)).tolist()
         gather = Gather(vectors.shape[1])
         rankings = []

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mundap.errors import IndexDamaged
+from mundap.index.ahead import disk_reads, read_ahead
 from mundap.index.corpus import Corpus
 from mundap.index.gather import Gather
 from mundap.index.manifest import DenseEntry
@@ -28,6 +29,8 @@ from mundap.machine import in_threads
 _NOWHERE = 0xFFFFFFFF
 _REGION = 1 << 29  # bytes that are sorted in memory
 _AT_ONCE = 32_768  # vectors
+_COLD = 0.02  # of the codes of a question were not in memory: telling takes a fifth of what waiting does
+_READ_AHEAD = 50  # questions
 
 
 def write(corpus: Corpus, lists: Any, count: int, sample: np.ndarray, until: int, path: Path) -> None:
@@ -122,6 +125,8 @@ class EightBit:
         if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
             data.madvise(mmap.MADV_RANDOM)
         self._codes = np.frombuffer(data, np.uint8, codes).reshape(-1, dimension)
+        self._start = np.uint64(self._codes.ctypes.data)
+        self._ahead = 0  # for so many questions codes are read ahead; threads may miscount, which does no harm
         self._places = np.frombuffer(data, "<u4", until, start)
         self._ranges = np.frombuffer(data, "<f4", 2 * dimension, start + 4 * until)
 
@@ -131,8 +136,18 @@ class EightBit:
         kept = np.full((len(vectors), most), -1, np.int64)
         for vector, numbers, into in zip(vectors, found, kept, strict=True):
             numbers = numbers[numbers >= 0]
-            places = self._places[numbers]
-            np.take(self._codes, places, axis=0, out=gather.room(len(places)), mode="clip")
+            self._read(self._places[numbers], gather.room(len(numbers)))
             best = gather.best(vector, most)[0][:most]
             into[: len(best)] = numbers[best]
         return kept
+
+    def _read(self, places: np.ndarray, out: np.ndarray) -> None:
+        """Gather codes. Where the last ones came from disk, these are read ahead; now and then it is tried without."""
+        ahead = self._ahead
+        if ahead:
+            self._ahead = ahead - 1
+            read_ahead(self._start + places.astype(np.uint64) * np.uint64(self._dimension), self._dimension)
+        before = disk_reads()
+        np.take(self._codes, places, axis=0, out=out, mode="clip")
+        if not ahead and disk_reads() - before > len(places) * _COLD:
+            self._ahead = _READ_AHEAD

@@ -1,4 +1,4 @@
-"""Vectors out of mapped files, scored against a question: gathered into memory of FAISS, so that none is copied twice."""
+"""Vectors out of mapped files, scored against a question: gathered into memory of FAISS, none is copied twice."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ class Gather:
     """
 
     def __init__(self, dimension: int, ranges: np.ndarray | None = None) -> None:
-        """Vectors are half precision, or bytes if the ranges are given: the lowest value of each dimension, then the widths."""
+        """Vectors are half precision, or bytes if ranges are given: the least values of all dimensions, then widths."""
         import faiss
 
         kind = faiss.ScalarQuantizer.QT_fp16
