@@ -15,6 +15,9 @@ EXACT_UP_TO = 100_000
 EIGHT_BIT_FROM = 2_000_000
 """From here on there is an eight-bit copy of the vectors: what is re-ranked does not fit into memory otherwise."""
 
+BATCH = 64
+"""Questions that are searched together."""
+
 
 class _Size(NamedTuple):
     """A row of the table.
