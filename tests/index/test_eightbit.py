@@ -12,7 +12,7 @@ import pytest
 
 from mundap import Index
 from mundap.errors import IndexDamaged
-from mundap.index import dense, eightbit
+from mundap.index import ahead, dense, eightbit
 from mundap.index.ahead import read_ahead
 from mundap.index.build import Options, add, build
 from mundap.index.gather import Gather
@@ -178,15 +178,24 @@ def test_places_are_read_ahead(tmp_path):
         assert not read_ahead(np.empty(0, np.uint64), 64)
 
 
-def test_codes_are_read_ahead_while_they_come_from_disk(made, monkeypatch):
+def test_places_are_read_ahead_while_they_come_from_disk(made, monkeypatch):
     root, corpus, _, questions, entry = made
     reads, told = [0], []
-    monkeypatch.setattr(eightbit, "disk_reads", lambda: reads[0])
-    monkeypatch.setattr(eightbit, "read_ahead", lambda places, size: told.append((len(places), size)))
-    monkeypatch.setattr(eightbit, "_READ_AHEAD", 3)
+    monkeypatch.setattr(ahead, "disk_reads", lambda: reads[0])
+    monkeypatch.setattr(ahead, "read_ahead", lambda places, size: told.append((len(places), size)))
+    monkeypatch.setattr(ahead, "_TIMES", 3)
     index = dense.Dense(root, corpus, entry)
     expected = [list(numbers) for numbers, _ in index.search(questions, 10)]
     assert not told
-    monkeypatch.setattr(eightbit, "disk_reads", lambda: reads.__setitem__(0, reads[0] + 90) or reads[0])
+    monkeypatch.setattr(ahead, "disk_reads", lambda: reads.__setitem__(0, reads[0] + 90) or reads[0])
     assert [list(index.search(question[None], 10)[0][0]) for question in questions] == expected
-    assert told == [(120, DIMENSION)] * 6  # the first is waited for, three are read ahead, and the same again
+    # The first is waited for, three are read ahead, and the same again: of the copy, and of the vectors themselves.
+    assert told == [(120, DIMENSION), (26, 2 * DIMENSION)] * 6
+
+
+def test_vectors_are_where_they_are_said_to_be(made):
+    _, corpus, vectors, _, _ = made
+    numbers = np.array([0, 2999, 3000, 8999, 9000], np.uint64)
+    for address, number in zip(corpus.addresses(*corpus.places(numbers)).tolist(), numbers.tolist(), strict=True):
+        stored = np.frombuffer(ctypes.string_at(address, 2 * DIMENSION), np.float16)
+        assert np.array_equal(stored.astype(np.float32), vectors[number])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mundap.index.ahead import read_ahead
 from mundap.index.manifest import Manifest
 from mundap.index.matching import Filters as Filters
 from mundap.index.matching import matching_passages
@@ -117,10 +116,10 @@ class Corpus:
             return living, owners, rows
         return living, owners[living], rows[living]
 
-    def read_ahead(self, owners: np.ndarray, rows: np.ndarray) -> None:
-        """Have the stored vectors at some places read from disk, all together, where they are not in memory."""
+    def addresses(self, owners: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Where in memory the stored vectors at some places begin, whether they have been read or not."""
         width = VECTOR.itemsize * self.segments[0].dimension
-        read_ahead(self._addresses[owners] + rows.astype(np.uint64) * np.uint64(width), width)
+        return np.asarray(self._addresses[owners] + rows.astype(np.uint64) * np.uint64(width))
 
     @cached_property
     def _addresses(self) -> np.ndarray:

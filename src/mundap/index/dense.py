@@ -17,6 +17,7 @@ import numpy as np
 
 from mundap.errors import IndexDamaged, UsageError
 from mundap.index import eightbit
+from mundap.index.ahead import Ahead
 from mundap.index.corpus import Corpus
 from mundap.index.eightbit import EightBit
 from mundap.index.gather import Gather
@@ -212,6 +213,7 @@ class Dense:
         self._copy = None
         if entry and entry.copy:
             self._copy = EightBit(root, entry, corpus.segments[0].dimension)
+        self._ahead = Ahead()
         self._ann: Any = None
         self._effort = _HNSW
         self._scanned: list[tuple[np.ndarray, np.ndarray]] | None = None
@@ -228,7 +230,10 @@ class Dense:
             return [_known(k, numbers, row) for row in np.concatenate(scores, axis=1)]
         rankings = self._scan(vectors, k)
         if self._entry is not None:
-            rankings = [_merge(k, *pair) for pair in zip(rankings, self._approximate(vectors, k), strict=True)]
+            found = self._approximate(vectors, k)
+            if any(len(numbers) for numbers, _ in rankings):
+                found = [_merge(k, *pair) for pair in zip(rankings, found, strict=True)]
+            rankings = found
         return [
             Nearest(ranking, partial(self.scores, vector)) for ranking, vector in zip(rankings, vectors, strict=True)
         ]
@@ -331,16 +336,20 @@ class Dense:
             owners, numbers = owners[living], numbers[living]
         order = np.lexsort((segments, owners))
         numbers, segments, rows = numbers[order], segments[order], rows[order]
-        if self._copy is not None:  # then there are too many vectors to count on their being in memory
-            self._corpus.read_ahead(segments, rows)
         bounds = np.searchsorted(owners, np.arange(len(vectors) + 1)).tolist()
         gather = Gather(vectors.shape[1])
         rankings = []
-        for vector, (left, right) in zip(vectors, pairwise(bounds), strict=True):
-            room = gather.room(right - left).view(VECTOR)
-            self._corpus.read_vectors(segments[left:right], rows[left:right], room)
-            best, scores = gather.best(vector, k)
-            rankings.append(_merge(k, _empty(), (numbers[left:right][best], scores)))
+
+        def take() -> None:
+            for vector, (left, right) in zip(vectors, pairwise(bounds), strict=True):
+                room = gather.room(right - left).view(VECTOR)
+                self._corpus.read_vectors(segments[left:right], rows[left:right], room)
+                best, scores = gather.best(vector, k)
+                rankings.append(_sorted(k, numbers[left:right][best], scores))
+
+        # All of them at once, if they are read from disk.
+        width = VECTOR.itemsize * vectors.shape[1]
+        self._ahead.read(lambda: self._corpus.addresses(segments, rows), width, len(rows), take)
         return rankings
 
     @property
@@ -436,5 +445,10 @@ def _merge(k: int, left: Ranking, right: Ranking) -> Ranking:
         threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
         keep = scores >= threshold
         numbers, scores = numbers[keep], scores[keep]
+    return _sorted(k, numbers, scores)
+
+
+def _sorted(k: int, numbers: np.ndarray, scores: np.ndarray) -> Ranking:
+    """The best k; ties go to the lower number."""
     order = np.lexsort((numbers, -scores))[:k]
     return numbers[order], scores[order]

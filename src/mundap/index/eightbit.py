@@ -13,13 +13,14 @@ of the candidates are worth reading as they are stored; these decide, so that no
 import mmap
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from mundap.errors import IndexDamaged
-from mundap.index.ahead import disk_reads, read_ahead
+from mundap.index.ahead import Ahead
 from mundap.index.corpus import Corpus
 from mundap.index.gather import Gather
 from mundap.index.manifest import DenseEntry
@@ -29,8 +30,6 @@ from mundap.machine import in_threads
 _NOWHERE = 0xFFFFFFFF
 _REGION = 1 << 29  # bytes that are sorted in memory
 _AT_ONCE = 32_768  # vectors
-_COLD = 0.02  # of the codes of a question were not in memory: telling takes a fifth of what waiting does
-_READ_AHEAD = 50  # questions
 
 
 def write(corpus: Corpus, lists: Any, count: int, sample: np.ndarray, until: int, path: Path) -> None:
@@ -126,7 +125,7 @@ class EightBit:
             data.madvise(mmap.MADV_RANDOM)
         self._codes = np.frombuffer(data, np.uint8, codes).reshape(-1, dimension)
         self._start = np.uint64(self._codes.ctypes.data)
-        self._ahead = 0  # for so many questions codes are read ahead; threads may miscount, which does no harm
+        self._ahead = Ahead()
         self._places = np.frombuffer(data, "<u4", until, start)
         self._ranges = np.frombuffer(data, "<f4", 2 * dimension, start + 4 * until)
 
@@ -136,18 +135,16 @@ class EightBit:
         kept = np.full((len(vectors), most), -1, np.int64)
         for vector, numbers, into in zip(vectors, found, kept, strict=True):
             numbers = numbers[numbers >= 0]
-            self._read(self._places[numbers], gather.room(len(numbers)))
+            places, out = self._places[numbers], gather.room(len(numbers))
+            self._ahead.read(
+                partial(self._addresses, places),
+                self._dimension,
+                len(places),
+                partial(np.take, self._codes, places, axis=0, out=out, mode="clip"),
+            )
             best = gather.best(vector, most)[0][:most]
             into[: len(best)] = numbers[best]
         return kept
 
-    def _read(self, places: np.ndarray, out: np.ndarray) -> None:
-        """Gather codes. Where the last ones came from disk, these are read ahead; now and then it is tried without."""
-        ahead = self._ahead
-        if ahead:
-            self._ahead = ahead - 1
-            read_ahead(self._start + places.astype(np.uint64) * np.uint64(self._dimension), self._dimension)
-        before = disk_reads()
-        np.take(self._codes, places, axis=0, out=out, mode="clip")
-        if not ahead and disk_reads() - before > len(places) * _COLD:
-            self._ahead = _READ_AHEAD
+    def _addresses(self, places: np.ndarray) -> np.ndarray:
+        return np.asarray(self._start + places.astype(np.uint64) * np.uint64(self._dimension))
