@@ -18,7 +18,7 @@ import numpy as np
 
 from mundap.bench import work
 from mundap.bench.vectors import BLOCK, FEWEST, Bank, blocks
-from mundap.charts import line_chart
+from mundap.charts import line_chart, picture
 from mundap.disk import disk_errors, json_bytes, sync_folder, write_atomic
 from mundap.errors import MundapError, UsageError
 from mundap.index.dense import wants_copy
@@ -162,11 +162,12 @@ PLOTS = (
 
 
 def write_plot(path: Path, results: Sequence[dict[str, Any]]) -> Path:
-    """A page with a chart of each figure over the sizes."""
+    """A page with a chart of each figure over the sizes, and beside it the same as a picture (.svg)."""
     results = sorted(results, key=lambda figures: int(figures["passages"]))
-    parts = ["<h1>How the vector index grows</h1>"]
+    charts = {}
     for key, title, unit in PLOTS:
         curve = [(float(figures["passages"]), float(figures[key])) for figures in results]
-        chart = line_chart({title: curve}, "passages", unit, logarithmic=True)
-        parts.append(f"<h2>{html.escape(title)}</h2>{chart}")
-    return write_page(path, "mundap bench scale", parts)
+        charts[title] = line_chart({title: curve}, "passages", unit, logarithmic=True)
+    write_atomic(path.with_suffix(".svg"), picture(charts).encode())
+    parts = [f"<h2>{html.escape(title)}</h2>{chart}" for title, chart in charts.items()]
+    return write_page(path, "mundap bench scale", ["<h1>How the vector index grows</h1>", *parts])

@@ -17,7 +17,7 @@ import numpy as np
 _WILL_NEED = 3
 _MOST = 1024  # places in a call
 _PAGE = np.uint64(4096)
-_COLD = 0.02  # of the places were not in memory: telling takes a fiftieth of the CPU time of waiting
+_COLD = 0.02  # of the places were not in memory: waiting for each takes far longer than telling of all
 _TIMES = 50
 
 
