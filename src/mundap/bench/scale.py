@@ -76,8 +76,8 @@ def measure(folder: Path, bank: Bank, passages: int, seed: int = 0, tell: Tell =
     kept = place / "result.json"
     facts = {"passages": passages, "dimension": bank.vectors.shape[1], "seed": seed, "bank": len(bank.vectors)}
     _same_vectors(place, facts)
-    if kept.exists() and _NEWEST in (figures := dict(json.loads(kept.read_bytes()))):
-        return figures
+    if kept.exists() and _NEWEST in (before := dict(json.loads(kept.read_bytes()))):
+        return before
     _need_room(place, passages, bank.vectors.shape[1])
     with disk_errors(place):
         place.mkdir(parents=True, exist_ok=True)
