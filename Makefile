@@ -32,7 +32,7 @@ help:
 	@echo "make dist       wheel and sdist into dist/, proved in a fresh venv outside the repository"
 	@echo "make test-oldest  the tests of the base with the oldest versions that pyproject.toml allows"
 	@echo "make bench      the benchmarks, side by side with the best peers"
-	@echo "make bench-scale, make bench-vectors   how the vector index grows; beside FAISS's others, ScaNN, hnswlib, usearch, voyager"
+	@echo "make bench-scale, make bench-vectors   how the vector index grows; beside FAISS's others, ScaNN, SVS, hnswlib and more"
 	@echo "make install    everything, with all extras, into .venv"
 	@echo "make retriever, make reader, make multilingual   train the shipped models again, from DATA=folder into OUT=folder"
 	@echo "make retriever-figures, make reader-figures    the tables of their cards (the reader's fp32 row from FP32=folder)"
@@ -136,14 +136,15 @@ bench: .venv/ready-test
 
 SCALE ?= $(OUT)/scale
 SIZES ?= 10k 100k 1M
+VECTORS ?= 100000
 
 bench-scale: .venv/ready-demo
 	$(BIN)/mundap bench scale $(addprefix --passages ,$(SIZES)) -o $(SCALE)
 
 bench-vectors: .venv/ready-demo
-	$(BIN)/mundap bench scale --passages 100k -o $(SCALE)
-	for one in scann hnswlib usearch voyager; do $(BIN)/pip install --quiet $$one || echo "$$one cannot be installed"; done
-	$(BIN)/python benchmarks/vectors.py $(SCALE)/100000
+	$(BIN)/mundap bench scale --passages $(VECTORS) -o $(SCALE)
+	for one in scann hnswlib usearch voyager scalable-vs diskannpy lancedb; do $(BIN)/pip install --quiet $$one || echo "$$one cannot be installed"; done
+	$(BIN)/python benchmarks/vectors.py $(SCALE)/$(VECTORS)
 
 retriever: .venv/ready-test
 	$(BIN)/python recipes/retriever/prepare.py $(DATA) -o $(OUT)/retriever

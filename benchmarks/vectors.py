@@ -1,8 +1,9 @@
 """Our vector index beside others, on the same vectors: recall, questions per second, bytes a vector, build time.
 
 The vectors are those of `mundap bench scale`, so that anybody can make them again. Every contender gets them as float32
-and one thread, and finds the best 100 for the same questions, one at a time and all at once; recall is against exact
-search. What is not installed is left out, and the table says so.
+and finds the best 100 for the same questions in one thread, one at a time and all at once; recall is against exact
+search. It may build with as many threads as MUNDAP_BUILD_THREADS says; what counts is their CPU time. What is not
+installed is left out, and the table says so.
 
     mundap bench scale --passages 100k -o OUT
     python benchmarks/vectors.py OUT/100000
@@ -13,6 +14,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +33,7 @@ from mundap.index.sizes import Effort  # noqa: E402
 from mundap.pages import write_page  # noqa: E402
 
 K = 100
+BUILDING = int(os.environ.get("MUNDAP_BUILD_THREADS", "1"))
 Find = Callable[[np.ndarray], np.ndarray]
 
 
@@ -78,7 +81,9 @@ def faiss_kinds(vectors: np.ndarray, wanted: set[str]) -> Iterator[Setting]:
     if "hnsw" in wanted:
         hnsw = faiss.IndexHNSWFlat(dimension, 32, faiss.METRIC_INNER_PRODUCT)
         hnsw.hnsw.efConstruction = 100
+        faiss.omp_set_num_threads(BUILDING)
         seconds = timed(lambda: hnsw.add(vectors))
+        faiss.omp_set_num_threads(1)
         for ef in (100, 200, 400):
             hnsw.hnsw.efSearch = ef
             yield Setting("FAISS HNSW32", f"ef {ef}", find(hnsw), 4 * dimension + 272, seconds)
@@ -115,7 +120,7 @@ def hnswlib_kind(vectors: np.ndarray) -> Iterator[Setting]:
     index = hnswlib.Index("ip", vectors.shape[1])
     index.init_index(len(vectors), M=32, ef_construction=100)
     index.set_num_threads(1)
-    seconds = timed(lambda: index.add_items(vectors, num_threads=1))
+    seconds = timed(lambda: index.add_items(vectors, num_threads=BUILDING))
     for ef in (100, 200, 400):
         index.set_ef(ef)
         yield Setting(
@@ -132,7 +137,7 @@ def usearch_kind(vectors: np.ndarray) -> Iterator[Setting]:
     from usearch.index import Index
 
     index = Index(ndim=vectors.shape[1], metric="ip", dtype="f16", connectivity=32, expansion_add=100)
-    seconds = timed(lambda: index.add(np.arange(len(vectors)), vectors, threads=1))
+    seconds = timed(lambda: index.add(np.arange(len(vectors)), vectors, threads=BUILDING))
     for ef in (100, 200, 400):
         index.expansion_search = ef
 
@@ -148,7 +153,7 @@ def voyager_kind(vectors: np.ndarray) -> Iterator[Setting]:
     import voyager
 
     index = voyager.Index(voyager.Space.InnerProduct, vectors.shape[1], M=32, ef_construction=100)
-    seconds = timed(lambda: index.add_items(vectors, num_threads=1))
+    seconds = timed(lambda: index.add_items(vectors, num_threads=BUILDING))
     for ef in (100, 200, 400):
         yield Setting(
             "voyager",
@@ -168,7 +173,7 @@ def scann_kind(vectors: np.ndarray) -> Iterator[Setting]:
     seconds = timed(
         lambda: found.append(
             scann.scann_ops_pybind.builder(vectors, K, "dot_product")
-            .set_n_training_threads(1)
+            .set_n_training_threads(BUILDING)
             .tree(leaves, leaves // 20, training_sample_size=100_000, soar_lambda=1.5)
             .score_ah(2, anisotropic_quantization_threshold=0.2)
             .reorder(300)
@@ -184,6 +189,88 @@ def scann_kind(vectors: np.ndarray) -> Iterator[Setting]:
             return found[0].search_batched(questions, leaves_to_search=probes)[0].astype(np.int64)
 
         yield Setting("ScaNN SOAR", f"{share:.1%}, reorder 300", find, 224 + 4 * vectors.shape[1], seconds)
+
+
+def svs_kind(vectors: np.ndarray) -> Iterator[Setting]:
+    """Intel's Scalable Vector Search: a Vamana graph, vectors in half precision."""
+    import svs
+
+    found: list[Any] = []
+
+    def build() -> None:
+        parameters = svs.VamanaBuildParameters(graph_max_degree=32, window_size=100, alpha=0.95)
+        halves = np.ascontiguousarray(vectors, np.float16)
+        found.append(svs.Vamana.build(parameters, halves, svs.DistanceType.MIP, num_threads=BUILDING))
+
+    seconds = timed(build)
+    index = found[0]
+    index.num_threads = 1
+    for window in (100, 200, 400):
+        index.search_window_size = window
+        yield Setting(
+            "SVS Vamana f16",
+            f"window {window}",
+            lambda questions: np.asarray(index.search(questions, K)[0]).astype(np.int64),
+            2 * vectors.shape[1] + 4 * 33,
+            seconds,
+        )
+
+
+def diskann_kind(vectors: np.ndarray) -> Iterator[Setting]:
+    """DiskANN's index in memory: a Vamana graph."""
+    import diskannpy
+
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = timed(
+            lambda: diskannpy.build_memory_index(
+                vectors, "mips", folder, complexity=100, graph_degree=32, num_threads=BUILDING, index_prefix="ann"
+            )
+        )
+        index = diskannpy.StaticMemoryIndex(folder, num_threads=1, initial_search_complexity=400, index_prefix="ann")
+        for complexity in (100, 200, 400):
+
+            def find(questions: np.ndarray, complexity: int = complexity) -> np.ndarray:
+                return np.asarray(index.batch_search(questions, K, complexity, 1).identifiers).astype(np.int64)
+
+            yield Setting("DiskANN (memory)", f"L {complexity}", find, 4 * vectors.shape[1] + 4 * 33, seconds)
+
+
+def lancedb_kind(vectors: np.ndarray) -> Iterator[Setting]:
+    """LanceDB: IVF-PQ on disk, re-ranked by the vectors there."""
+    import lancedb
+    import pyarrow
+
+    with tempfile.TemporaryDirectory() as folder:
+        flat = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
+        rows = pyarrow.table({"id": np.arange(len(vectors)), "vector": flat})
+        table = lancedb.connect(folder).create_table("vectors", rows)
+        lists = int(2 * len(vectors) ** 0.5)
+        seconds = timed(
+            lambda: table.create_index(
+                metric="dot", num_partitions=lists, num_sub_vectors=vectors.shape[1] // 4, index_type="IVF_PQ"
+            )
+        )
+        for probes, factor in ((32, 4), (64, 8), (128, 8)):
+
+            def find(questions: np.ndarray, probes: int = probes, factor: int = factor) -> np.ndarray:
+                found = [
+                    table.search(question).metric("dot").nprobes(probes).refine_factor(factor).limit(K).select(["id"])
+                    for question in questions
+                ]
+                return np.array([one.to_arrow()["id"].to_numpy() for one in found])
+
+            yield Setting("LanceDB IVF-PQ", f"{probes} probes x{factor}", find, vectors.shape[1] // 4 + 8, seconds)
+
+
+OTHERS = {
+    "scann": ("scann", scann_kind),
+    "hnswlib": ("hnswlib", hnswlib_kind),
+    "usearch": ("usearch", usearch_kind),
+    "voyager": ("voyager", voyager_kind),
+    "svs": ("svs", svs_kind),
+    "diskann": ("diskannpy", diskann_kind),
+    "lancedb": ("lancedb", lancedb_kind),
+}
 
 
 def timed(work: Callable[[], Any]) -> float:
@@ -220,24 +307,22 @@ def contenders(folder: Path, dimension: int, wanted: set[str]) -> Iterator[Setti
         return  # ours leaves the vectors where they are, which may be more than fit into memory
     stored = corpus_of(folder, dimension)
     vectors = stored.vectors(np.arange(len(stored), dtype=np.uint64))
-    others = {"scann": scann_kind, "hnswlib": hnswlib_kind, "usearch": usearch_kind, "voyager": voyager_kind}
     yield from faiss_kinds(vectors, wanted)
-    for name, kind in others.items():
+    for name, (module, kind) in OTHERS.items():
         if name not in wanted:
             continue
         try:
-            importlib.import_module(name)
-        except ImportError as error:
-            yield f"{name}: not installed ({error})"
-            continue
-        yield from kind(vectors)
+            importlib.import_module(module)
+            yield from kind(vectors)
+        except Exception as error:  # other people's programs: one that fails must not end the run
+            yield f"{name}: {type(error).__name__}: {str(error)[:200]}"
 
 
 def main() -> None:
     """Measure all, one after another; every line is written as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="one size of `mundap bench scale`")
-    names = ["mundap", "flat", "ivf", "hnsw", "scann", "hnswlib", "usearch", "voyager"]
+    names = ["mundap", "flat", "ivf", "hnsw", *OTHERS]
     parser.add_argument("--only", nargs="*", default=names, choices=names)
     parser.add_argument("--out", type=Path, help="where the table and the plot go [default: the folder]")
     arguments = parser.parse_args()

@@ -3,12 +3,14 @@
 import html
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#be185d")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 58, 44, 120, 16
 
+_TITLE = 28  # height of the title of a chart in a picture
 _LABEL = 14  # height of a line of text
 _FEW_POINTS = 12  # a curve with more gets no circles
 
@@ -77,6 +79,23 @@ def line_chart(
         where = f"x={_WIDTH - _RIGHT + 8} y={heights[number] + 4:.1f}"
         parts.append(f"<text {where} style='fill:{colour}'>{html.escape(name[:18])}</text>")
     return "".join([*parts, "</svg>"])
+
+
+def picture(charts: Mapping[str, str]) -> str:
+    """Charts with their titles, one below the other, as an SVG file of its own."""
+    height = _HEIGHT + _TITLE
+    parts = [
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height * len(charts)}' "
+        "font-family='sans-serif' font-size='12'>",
+        "<rect width='100%' height='100%' fill='#fff'/>",
+    ]
+    for number, (title, chart) in enumerate(charts.items()):
+        top = height * number
+        parts.append(f"<text x='{_LEFT}' y='{top + _TITLE - 6}' font-size='15'>{html.escape(title)}</text>")
+        placed = chart.replace("<svg ", f"<svg y='{top + _TITLE}' width='{_WIDTH}' height='{_HEIGHT}' ", 1)
+        # Values without quotes are for pages only.
+        parts.append(re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\s[\w-]+)=([^\s'\">]+)", r"\1='\2'", tag[0]), placed))
+    return "".join([*parts, "</svg>\n"])
 
 
 def _grid(axes: _Axes, ticks: Sequence[float], across: str, unit: str) -> list[str]:

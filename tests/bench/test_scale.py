@@ -1,4 +1,5 @@
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -69,6 +70,9 @@ def test_the_plot_has_every_size(run, tmp_path):
     page = write_plot(tmp_path / "p.html", [{**figures, "passages": 10**6}, figures]).read_text()
     assert page.count("<svg") == 5
     assert "1,000,000" in page
+    picture = ElementTree.parse(tmp_path / "p.svg").getroot()
+    assert len(picture.findall("{http://www.w3.org/2000/svg}svg")) == 5
+    assert "1,000,000" in "".join(picture.itertext())
 
 
 def test_the_command(run, tmp_path):

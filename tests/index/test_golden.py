@@ -64,7 +64,7 @@ FROZEN = {
     Settings: "words overlap sentences chunks language hangul model fingerprint dimension dense recall k1 b",
     LexicalEntry: "folder files",
     SegmentEntry: "name first last passages documents files",
-    DenseEntry: "file kind until passages probes candidates recall",
+    DenseEntry: "file kind until passages probes candidates recall copy",
     FileEntry: "path bytes sha256",
 }
 

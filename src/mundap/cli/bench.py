@@ -22,8 +22,10 @@ _ROWS = (
     ("lists", "of"),
     ("recall", "recall@100"),
     ("batch_questions_a_second", "questions/s, batches"),
+    ("batch_new_questions_a_second", "never asked before"),
     ("one_questions_a_second", "questions/s, one by one"),
     ("one_median_ms", "median, ms"),
+    ("one_new_median_ms", "never asked before"),
     ("one_cpu_ms", "CPU ms, one"),
 )
 

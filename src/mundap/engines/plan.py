@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mundap.errors import UsageError
-from mundap.index.sizes import EXACT_UP_TO, lists_for
+from mundap.index.sizes import EIGHT_BIT_FROM, EXACT_UP_TO, lists_for
 
 GB = 1e9
 MOST = 10**12
@@ -33,6 +33,7 @@ _POSTINGS = Figure(189, "bytes a passage", "measured: tantivy on the same passag
 _CODES = Figure(
     8, "bytes a passage beside dimension / 4", "format: four bits for two dimensions and a number; measured the same"
 )
+_PLACE = Figure(4, "bytes a passage beside its dimension", "format: its place in the eight-bit copy of the vectors")
 _LIST = Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
 _FILLING = Figure(
     36_200, "vectors/s a core", "measured: training and filling, 21 million of 384 dimensions (mundap bench scale)"
@@ -181,6 +182,9 @@ def _embedded(passages: int, dimension: int, text: float) -> tuple[Need, ...]:
         held_shown = f"({passages:,} x {each} + {lists:,} lists x {every}) bytes"
         stored += held
         stored_shown += f" + codes {held / GB:,.2f} GB"
+        if passages >= EIGHT_BIT_FROM:
+            stored += passages * (dimension + _PLACE.value)
+            stored_shown += f" + {passages:,} x (eight-bit copy {dimension} + {_PLACE.value:g}) bytes"
     else:
         held = passages * 4.0 * dimension
         held_shown = f"{passages:,} x 4 x {dimension} bytes of vectors"
@@ -224,6 +228,7 @@ def figures() -> list[Figure]:
         _BESIDE,
         _POSTINGS,
         _CODES,
+        _PLACE,
         _LIST,
         _FILLING,
         _PROCESS,

@@ -13,6 +13,8 @@ from mundap.index.matching import matching_passages
 from mundap.index.segment import VECTOR, Segment, SourceState, map_file
 from mundap.records import Document, Passage
 
+_FEW = 2**15
+
 
 class Corpus:
     """Passages by number, document and key. Opening it reads no passage."""
@@ -20,6 +22,8 @@ class Corpus:
     def __init__(self, root: Path, manifest: Manifest) -> None:
         self.segments = [Segment(root, entry, manifest.settings.dimension) for entry in manifest.segments]
         self._firsts = np.array([segment.entry.first for segment in self.segments], np.uint64)
+        self._lengths = np.array([len(segment) for segment in self.segments], np.int64)
+        self._uneven = [at for at, segment in enumerate(self.segments) if not segment.consecutive]
         self.deleted = np.empty(0, np.uint64)
         if manifest.deleted:
             self.deleted = np.frombuffer(map_file(root, manifest.deleted), "<u8")
@@ -79,27 +83,55 @@ class Corpus:
 
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
         """The stored vectors of these passages, as float32."""
-        return self._stored(numbers)[1].astype(np.float32)
-
-    def living_vectors(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether each passage number is listed and not deleted, and the stored vectors of those that are."""
-        listed, stored = self._stored(numbers)
-        living = listed & ~in_sorted(self.deleted, numbers)
-        if not living.all():
-            stored = stored[living]
-        return living, stored
-
-    def _stored(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether each passage number is listed, and its vector; any one where it is not."""
         dimension = 0
         if self.segments:
             dimension = self.segments[0].dimension
-        listed = np.zeros(len(numbers), bool)
         stored = np.empty((len(numbers), dimension), VECTOR)
-        for where, rows, segment in self._locate(numbers):
-            listed[where] = rows >= 0
-            stored[where] = segment.vectors[rows]
-        return listed, stored
+        owners, rows = self.places(numbers)
+        order = np.argsort(owners, kind="stable")
+        self.read_vectors(owners[order], rows[order], stored)
+        floats = np.empty(stored.shape, np.float32)
+        floats[order] = stored
+        return floats
+
+    def places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The position of the segment of each passage number, and its row there, -1 where none lists it."""
+        if not self.segments:
+            return np.zeros(len(numbers), np.int16), np.full(len(numbers), -1)
+        owners = np.searchsorted(self._firsts, numbers, "right") - 1
+        if len(self.segments) <= _FEW:
+            owners = owners.astype(np.int16)  # which is sorted far quicker
+        rows = (numbers - self._firsts[owners]).astype(np.int64)
+        rows[(rows >= self._lengths[owners]) | (owners < 0)] = -1
+        for position in self._uneven:
+            here = owners == position
+            rows[here] = self.segments[position].rows(numbers[here])
+        return owners, rows
+
+    def living_places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whether each passage number is listed and not deleted, and the places of those that are."""
+        owners, rows = self.places(numbers)
+        living = (rows >= 0) & ~in_sorted(self.deleted, numbers)
+        if living.all():
+            return living, owners, rows
+        return living, owners[living], rows[living]
+
+    def addresses(self, owners: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Where in memory the stored vectors at some places begin, whether they have been read or not."""
+        width = VECTOR.itemsize * self.segments[0].dimension
+        return np.asarray(self._addresses[owners] + rows.astype(np.uint64) * np.uint64(width))
+
+    @cached_property
+    def _addresses(self) -> np.ndarray:
+        return np.array([segment.vectors.ctypes.data for segment in self.segments], np.uint64)
+
+    def read_vectors(self, owners: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+        """Write the stored vectors at some places, those of a segment next to each other, to an array."""
+        bounds = np.searchsorted(owners, np.arange(len(self.segments) + 1))
+        for position in np.flatnonzero(np.diff(bounds)).tolist():
+            here = slice(bounds[position], bounds[position + 1])
+            # Clipping, which never happens, is what makes numpy write to `out` without a copy in between.
+            np.take(self.segments[position].vectors, rows[here], axis=0, out=out[here], mode="clip")
 
     def document_owners(self, numbers: np.ndarray) -> np.ndarray:
         """For each passage the number of its document's first passage: the same for all of a document."""

@@ -16,12 +16,26 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from mundap.errors import IndexDamaged, UsageError
+from mundap.index import eightbit
+from mundap.index.ahead import Ahead
 from mundap.index.corpus import Corpus
+from mundap.index.eightbit import EightBit
+from mundap.index.gather import Gather
 from mundap.index.lexical import Ranking
 from mundap.index.lists import Lists
 from mundap.index.manifest import DenseEntry, FileEntry
-from mundap.index.segment import Segment
-from mundap.index.sizes import EXACT_UP_TO, MOST_TRAINED_ON, TRAINED_ON, Effort, codes_for, effort_for, lists_for
+from mundap.index.segment import VECTOR, Segment
+from mundap.index.sizes import (
+    EIGHT_BIT_FROM,
+    EXACT_UP_TO,
+    MOST_TRAINED_ON,
+    TRAINED_ON,
+    Effort,
+    codes_for,
+    effort_for,
+    lists_for,
+    read_for,
+)
 from mundap.index.tuning import Tuned, tune
 from mundap.machine import cores, in_threads, one_blas_thread
 
@@ -31,7 +45,7 @@ _FEWEST = 256  # too few to train anything on
 _BLOCK = 8192
 _CODED_AT_ONCE = 32_768  # in a thread
 _CODES_TRAINED_ON = 32_768
-_AT_ONCE = 1 << 25  # bytes of candidates' vectors that are re-ranked together
+_RANGES_FROM = 65_536
 _HNSW = Effort(0, 8)
 
 
@@ -48,8 +62,8 @@ def kind_for(wanted: str, passages: int) -> str:
     return wanted
 
 
-def build(corpus: Corpus, kind: str, path: Path) -> None:
-    """Train and fill an approximate index over all living passages and write it."""
+def build(corpus: Corpus, kind: str, path: Path, copy: Path | None = None) -> None:
+    """Train and fill an approximate index over all living passages and write it, and its eight-bit copy if wanted."""
     import faiss
 
     dimension = corpus.segments[0].dimension
@@ -68,6 +82,14 @@ def build(corpus: Corpus, kind: str, path: Path) -> None:
         faiss.write_index(index, str(path))
     except RuntimeError as error:
         raise OSError(errno.EIO, f"could not write {path.name}") from error
+    if copy is not None:
+        until = corpus.segments[-1].entry.last + 1
+        eightbit.write(corpus, _ivf(index).invlists, _ivf(index).nlist, _sample(corpus, _RANGES_FROM), until, copy)
+
+
+def wants_copy(kind: str, passages: int) -> bool:
+    """Whether an index of this kind and size has an eight-bit copy of its vectors."""
+    return kind == "ivf" and passages >= EIGHT_BIT_FROM
 
 
 def _trained(corpus: Corpus, dimension: int) -> tuple[Any, Lists]:
@@ -188,6 +210,10 @@ class Dense:
         self._file = None
         if entry:
             self._file = _open_checked(root, entry.file)
+        self._copy = None
+        if entry and entry.copy:
+            self._copy = EightBit(root, entry, corpus.segments[0].dimension)
+        self._ahead = Ahead()
         self._ann: Any = None
         self._effort = _HNSW
         self._scanned: list[tuple[np.ndarray, np.ndarray]] | None = None
@@ -204,7 +230,10 @@ class Dense:
             return [_known(k, numbers, row) for row in np.concatenate(scores, axis=1)]
         rankings = self._scan(vectors, k)
         if self._entry is not None:
-            rankings = [_merge(k, *pair) for pair in zip(rankings, self._approximate(vectors, k), strict=True)]
+            found = self._approximate(vectors, k)
+            if any(len(numbers) for numbers, _ in rankings):
+                found = [_merge(k, *pair) for pair in zip(rankings, found, strict=True)]
+            rankings = found
         return [
             Nearest(ranking, partial(self.scores, vector)) for ranking, vector in zip(rankings, vectors, strict=True)
         ]
@@ -219,7 +248,13 @@ class Dense:
 
     def scores(self, vector: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The inner product with each of these passages."""
-        return np.asarray(self._corpus.vectors(numbers) @ vector)
+        segments, rows = self._corpus.places(numbers)
+        order = np.argsort(segments, kind="stable")
+        gather = Gather(len(vector))
+        self._corpus.read_vectors(segments[order], rows[order], gather.room(len(rows)).view(VECTOR))
+        scores = np.empty(len(numbers), np.float32)
+        scores[order] = gather.products(vector)
+        return scores
 
     def _scan(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         best = [_empty() for _ in vectors]
@@ -252,17 +287,21 @@ class Dense:
 
     def _approximate(self, vectors: np.ndarray, k: int) -> list[Ranking]:
         index = self._open()
-        fetch = min(self._effort.fetch(k), index.ntotal)
+        fetch, read = min(self._effort.fetch(k), index.ntotal), index.ntotal
+        if self._copy is not None:
+            read = read_for(k)
         ivf = None
         if self._effort.probes:
             ivf = _ivf(index)
         try:
             while True:
-                rankings = self._refined(vectors, k, fetch)
+                rankings = self._refined(vectors, k, fetch, read)
                 everywhere = ivf is None or ivf.nprobe >= ivf.nlist
-                if all(len(numbers) >= k for numbers, _ in rankings) or (everywhere and fetch >= index.ntotal):
+                if all(len(numbers) >= k for numbers, _ in rankings) or (
+                    everywhere and min(fetch, read) >= index.ntotal
+                ):
                     return rankings
-                fetch = min(fetch * 4, index.ntotal)
+                fetch, read = min(fetch * 4, index.ntotal), read * 4
                 if ivf is not None:
                     # Another thread that searches meanwhile looks into more lists than it must, which does no harm.
                     ivf.nprobe = min(ivf.nprobe * 4, ivf.nlist)
@@ -270,31 +309,48 @@ class Dense:
             if ivf is not None:
                 ivf.nprobe = self._effort.probes
 
-    def _refined(self, vectors: np.ndarray, k: int, fetch: int) -> list[Ranking]:
+    def _refined(self, vectors: np.ndarray, k: int, fetch: int, read: int) -> list[Ranking]:
         """The candidates of each question, re-ranked. Several questions are shared out among the cores."""
+
+        def search(part: np.ndarray) -> list[Ranking]:
+            found = self.candidates(part, fetch)
+            if self._copy is not None and read < fetch:
+                found = self._copy.narrowed(part, found, read)
+            return self._rerank(part, found, k)
+
         if len(vectors) == 1:
-            return self._rerank(vectors, self.candidates(vectors, fetch), k)
-        # In parts: finding the segments of many candidates at once is far quicker than question by question.
-        most = max(1, _AT_ONCE // (4 * fetch * vectors.shape[1]))
-        parts = np.array_split(vectors, min(len(vectors), cores() * -(-len(vectors) // (most * cores()))))
-        found = in_threads(lambda part: self._rerank(part, self.candidates(part, fetch), k), parts)
-        return [ranking for part in found for ranking in part]
+            return search(vectors)
+        parts = np.array_split(vectors, min(len(vectors), cores()))
+        return [ranking for part in in_threads(search, parts) for ranking in part]
 
     def candidates(self, vectors: np.ndarray, fetch: int) -> np.ndarray:
         """What the approximate index proposes for each question, best first; -1 where there is no more."""
         return np.asarray(self._open().search(np.ascontiguousarray(vectors, np.float32), fetch)[1])
 
     def _rerank(self, vectors: np.ndarray, found: np.ndarray, k: int) -> list[Ranking]:
+        """The best k living candidates of each question by their stored vectors."""
         owners, places = np.nonzero(found >= 0)
         numbers = found[owners, places].astype(np.uint64)
-        living, stored = self._corpus.living_vectors(numbers)
+        living, segments, rows = self._corpus.living_places(numbers)
         if not living.all():
             owners, numbers = owners[living], numbers[living]
+        order = np.lexsort((segments, owners))
+        numbers, segments, rows = numbers[order], segments[order], rows[order]
         bounds = np.searchsorted(owners, np.arange(len(vectors) + 1)).tolist()
-        return [
-            _merge(k, _empty(), (numbers[left:right], _products(stored[left:right], vector)))
-            for vector, (left, right) in zip(vectors, pairwise(bounds), strict=True)
-        ]
+        gather = Gather(vectors.shape[1])
+        rankings = []
+
+        def take() -> None:
+            for vector, (left, right) in zip(vectors, pairwise(bounds), strict=True):
+                room = gather.room(right - left).view(VECTOR)
+                self._corpus.read_vectors(segments[left:right], rows[left:right], room)
+                best, scores = gather.best(vector, k)
+                rankings.append(_sorted(k, numbers[left:right][best], scores))
+
+        # All of them at once, if they are read from disk.
+        width = VECTOR.itemsize * vectors.shape[1]
+        self._ahead.read(lambda: self._corpus.addresses(segments, rows), width, len(rows), take)
+        return rankings
 
     @property
     def effort(self) -> Effort:
@@ -372,24 +428,6 @@ def _floats(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.asarray(vectors[rows[0] : rows[-1] + 1] if together else vectors[rows], np.float32)
 
 
-def _products(stored: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """The inner product of a question with each of some stored vectors.
-
-    FAISS computes with half precision as it stands; numpy would first make floats of it, which takes six times as long.
-    """
-    import faiss
-
-    count, dimension = stored.shape
-    if not count:
-        return np.empty(0, np.float32)
-    index = faiss.IndexScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
-    index.add_sa_codes(stored.view(np.uint8))
-    scores, places = index.search(np.ascontiguousarray(vector[None], np.float32), count)
-    products = np.empty(count, np.float32)
-    products[places[0]] = scores[0]
-    return products
-
-
 def _known(k: int, numbers: np.ndarray, scores: np.ndarray) -> Nearest:
     """The best of all passages, of which numbers, ascending, and scores are known."""
     return Nearest(_merge(k, _empty(), (numbers, scores)), lambda some: scores[np.searchsorted(numbers, some)])
@@ -407,5 +445,10 @@ def _merge(k: int, left: Ranking, right: Ranking) -> Ranking:
         threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
         keep = scores >= threshold
         numbers, scores = numbers[keep], scores[keep]
+    return _sorted(k, numbers, scores)
+
+
+def _sorted(k: int, numbers: np.ndarray, scores: np.ndarray) -> Ranking:
+    """The best k; ties go to the lower number."""
     order = np.lexsort((numbers, -scores))[:k]
     return numbers[order], scores[order]

@@ -11,7 +11,7 @@ from mundap.index.manifest import COMMITTED, IN_PROGRESS, Manifest
 
 # What the sweeper may touch: names that only we give.
 _SWEPT = re.compile(
-    r"(deleted-[0-9-]+\.bin|manifest(\.next)?\.json)\.tmp|deleted-\d{6,}-\d{6,}-\d+\.bin|dense-\d{6,}\.faiss"
+    r"(deleted-[0-9-]+\.bin|manifest(\.next)?\.json)\.tmp|deleted-\d{6,}-\d{6,}-\d+\.bin|dense-\d{6,}\.(faiss|bytes)"
     r"|lexical-\d{6,}|segments/\d{6,}"
 )
 _OURS = re.compile(f"{_SWEPT.pattern}|lock|segments|{re.escape(COMMITTED)}|{re.escape(IN_PROGRESS)}")

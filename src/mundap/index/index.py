@@ -23,6 +23,7 @@ from mundap.index.lexical import Lexical, Ranking
 from mundap.index.manifest import Manifest
 from mundap.index.model import open_encoder
 from mundap.index.modes import MODES, Bm25, Mode, checked_bm25
+from mundap.index.sizes import BATCH
 from mundap.machine import cores
 from mundap.records import Document, Hit, Passage, Skipped
 
@@ -474,8 +475,8 @@ class Index:
             return []
         return [
             found
-            for start in range(0, len(vectors), 64)
-            for found in self._dense.nearest(vectors[start : start + 64], k)
+            for start in range(0, len(vectors), BATCH)
+            for found in self._dense.nearest(vectors[start : start + BATCH], k)
         ]
 
     def _hits(self, found: _Found, k: int, by_document: bool) -> list[Hit]:

@@ -51,7 +51,8 @@ class DenseEntry:
     """The approximate dense index: it covers the passages numbered below `until`; newer ones are scanned.
 
     Where it was tuned for a recall, `probes` and `candidates` are how much of it is searched, and `recall` is what that
-    found of a sample, in thousandths; else they are 0, and the table of `sizes.py` says it.
+    found of a sample, in thousandths; else they are 0, and the table of `sizes.py` says it. `copy` is the eight-bit
+    copy of the vectors that a large one has; whoever overlooks it finds the same, only slower.
     """
 
     file: FileEntry
@@ -61,6 +62,11 @@ class DenseEntry:
     probes: int = 0
     candidates: int = 0
     recall: int = 0
+    copy: FileEntry | None = None
+
+    def files(self) -> list[FileEntry]:
+        """Its files."""
+        return [one for one in (self.file, self.copy) if one]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +158,7 @@ class Manifest:
         entries = [entry for segment in self.segments for entry in segment.files]
         entries += self.lexical.files
         entries += [self.deleted] if self.deleted else []
-        return entries + ([self.dense.file] if self.dense else [])
+        return entries + (self.dense.files() if self.dense else [])
 
     def with_changes(self, **changes: Any) -> Self:
         """A copy with some fields replaced."""

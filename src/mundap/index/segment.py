@@ -173,6 +173,11 @@ class Segment:
             return self._map("numbers.bin", "<u8")
         return None
 
+    @property
+    def consecutive(self) -> bool:
+        """Whether the numbers of its passages leave none out."""
+        return "numbers.bin" not in self._maps
+
     def numbers(self) -> np.ndarray:
         """The passage number of every row."""
         if self._numbers is not None:

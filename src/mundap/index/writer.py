@@ -401,9 +401,18 @@ class Writer:
                 return entry
             return self._tuned(entry)
         path = self.root / f"dense-{self._next_generation:06d}.faiss"
-        dense.build(self.corpus, kind, path)
+        copy = None
+        if dense.wants_copy(kind, len(self.corpus)):
+            copy = path.with_suffix(".bytes")
+        dense.build(self.corpus, kind, path, copy)
+        entry = DenseEntry(self._synced(path), kind, self.manifest.next_number, len(self.corpus))
+        if copy:
+            entry = replace(entry, copy=self._synced(copy))
+        return self._tuned(entry)
+
+    def _synced(self, path: Path) -> FileEntry:
         sync_file(path)
-        return self._tuned(DenseEntry(self._entry(path), kind, self.manifest.next_number, len(self.corpus)))
+        return self._entry(path)
 
     def _covers_enough(self, entry: DenseEntry) -> bool:
         """Whether an approximate index is still good: it lacks few passages, and few of its own were deleted."""

@@ -1,0 +1,85 @@
+"""Many places of mapped files read at once, before they are needed.
+
+A place that is not in memory is otherwise read when it is touched, one after another: a hundred of them take as long as
+a hundred trips to the disk, and more CPU time than the search itself. Told of all together, the system reads them side
+by side. Only Linux can be told with one call; elsewhere, and where that is forbidden, nothing happens.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+_WILL_NEED = 3
+_MOST = 1024  # places in a call
+_PAGE = np.uint64(4096)
+_COLD = 0.02  # of the places were not in memory: waiting for each takes far longer than telling of all
+_TIMES = 50
+
+
+def read_ahead(addresses: np.ndarray, size: int) -> bool:
+    """Have the pages read on which these places of mapped files are; returns whether the system was told.
+
+    Args:
+        addresses: Where they begin in memory (u64).
+        size: How many bytes each has.
+    """
+    tell = _teller(os.getpid())
+    if tell is None or not len(addresses):
+        return False
+    first = addresses - addresses % _PAGE
+    last = addresses + np.uint64(size - 1)
+    pages = np.stack([first, last - last % _PAGE + _PAGE - first], axis=1)
+    return all(tell(pages[start : start + _MOST]) for start in range(0, len(pages), _MOST))
+
+
+@cache
+def _teller(process: int) -> Callable[[np.ndarray], bool] | None:
+    """Tells the system of this process's pages, given as rows of address and length; None where it cannot be told."""
+    if sys.platform != "linux":
+        return None
+    try:
+        library: Any = ctypes.CDLL(None).process_madvise
+        handle = os.pidfd_open(process)
+    except (AttributeError, OSError):
+        return None
+
+    def tell(pages: np.ndarray) -> bool:
+        place, count = ctypes.c_void_p(pages.ctypes.data), ctypes.c_size_t(len(pages))
+        return int(library(handle, place, count, _WILL_NEED, ctypes.c_uint(0))) > 0
+
+    return tell
+
+
+class Ahead:
+    """Reads ahead where the last places had to be waited for, and now and then tries without.
+
+    Telling takes time too, which is lost where everything is in memory. Threads may miscount, which does no harm.
+    """
+
+    def __init__(self) -> None:
+        self._left = 0  # times to read ahead
+
+    def read(self, addresses: Callable[[], np.ndarray], size: int, count: int, take: Callable[[], object]) -> None:
+        """Take so many places, given by where they begin and how many bytes each has."""
+        left = self._left
+        if left:
+            self._left = left - 1
+            read_ahead(addresses(), size)
+        before = disk_reads()
+        take()
+        if not left and disk_reads() - before > count * _COLD:
+            self._left = _TIMES
+
+
+def disk_reads() -> int:
+    """How often this thread has waited for a page to be read from disk; 0 where nobody counts."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_majflt
