@@ -1,4 +1,4 @@
-"""The size and the shape of `src/mundap`, as the table in CONTRIBUTING.md has them. Needs radon and the extra `train`.
+"""The size and the shape of `src/mundap`, as the table in docs/architecture.md has them. Needs radon and extra `train`.
 
     python .ci/measure.py            a table
     python .ci/measure.py --json     for a script

@@ -130,8 +130,9 @@ def _in_processes(jobs: list[str], processes: int) -> dict[str, Any]:
     megabytes = sum(file.path.stat().st_size for file in files) / 1e6
     began, before = time.perf_counter(), os.times()
     with Readers(processes=processes) as readers:
-        for file in readers.ahead(files, lambda _: True):
-            for _ in readers.read(file):  # type: ignore[arg-type]
+        readers.expect(files)
+        for file in files:
+            for _ in readers.read(file):
                 pass
         seconds = time.perf_counter() - began
     after = os.times()  # those of the readers count once they have ended

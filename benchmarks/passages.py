@@ -52,12 +52,13 @@ def main() -> None:
 
 
 def _read(folder: Path, most: int) -> tuple[list[Document], list[Skipped]]:
-    files = list(find([folder], folder))
+    files = find([folder], folder)
     random.Random(1).shuffle(files)
     documents: list[Document] = []
     skipped: list[Skipped] = []
     with Readers() as readers:
-        for file in readers.ahead(files[:most], lambda _: True):
+        readers.expect(file for file in files[:most] if isinstance(file, SourceFile))
+        for file in files[:most]:
             for one in readers.read(file) if isinstance(file, SourceFile) else [file]:
                 (documents if isinstance(one, Document) else skipped).append(one)  # type: ignore[arg-type]
     return documents, skipped

@@ -54,13 +54,20 @@ def in_threads(work: Callable[[_In], _Out], parts: Iterable[_In]) -> Iterator[_O
 
     For work in numpy and FAISS, which then take one core each.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    from collections import deque
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     import faiss
 
     _one_blas_thread_from_now_on()
     with ThreadPoolExecutor(cores(), initializer=faiss.omp_set_num_threads, initargs=(1,)) as pool:
-        yield from pool.map(work, parts)
+        waiting: deque[Future[_Out]] = deque()
+        for part in parts:
+            waiting.append(pool.submit(work, part))
+            if len(waiting) > 2 * cores():  # enough that no core waits, and little to hold in memory
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 @cache

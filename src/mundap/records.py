@@ -1,5 +1,6 @@
 """The records that all rooms share."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -8,6 +9,11 @@ _MOST_REASONS = 1000
 _PAGES = {"pptx": "slide", "odp": "slide", "notebook": "cell", "epub": "part", "subtitles": "minute"}
 """What the `page` of a block counts, by the `type` of the document, if not pages."""
 _SHEETS = ("csv", "xlsx", "ods")  # types whose lines are rows
+_WRAP = re.compile(r"(?<=\S)[ \t\r]*\n[ \t]*(?=\S)")
+
+
+def _in_one_line(wrap: re.Match[str]) -> str:
+    return wrap[0].replace("\n", " ")
 
 
 class Block(NamedTuple):
@@ -114,6 +120,21 @@ class Passage:
         if place.startswith("line "):
             return f"{self.source}:{place.removeprefix('line ')}"
         return ", ".join(filter(None, (self.source, place)))
+
+    def unwrapped(self) -> str:
+        """The text, as long as it is, with spaces for the line breaks within its paragraphs and list items.
+
+        Those are where a file is wrapped. What is left are the ends of paragraphs, items, rows and lines of code.
+        """
+        if not self.blocks:
+            return _WRAP.sub(_in_one_line, self.text)
+        parts, at = [], 0
+        for block in self.blocks:
+            start, end = max(block.start - self.start, at), min(block.end - self.start, len(self.text))
+            if block.kind in ("text", "item") and start < end:
+                parts += [self.text[at:start], _WRAP.sub(_in_one_line, self.text[start:end])]
+                at = end
+        return "".join([*parts, self.text[at:]])
 
     def rows(self) -> list[tuple[int, int]]:
         """Where the rows of tables stand in the passage's text."""

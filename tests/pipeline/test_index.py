@@ -19,3 +19,16 @@ def test_the_built_in_reader_is_the_default(example_index):
     answer = example_index.ask("How high is the top of Kilimanjaro?").answers[0]
     assert "5,895" in answer.text
     assert example_index.reader is example_index.reader
+
+
+def test_a_wrap_within_a_paragraph_is_no_end_of_a_line(tmp_path):
+    text = (
+        "# Bridge\n\nThe bridge was built by Sir Christopher\nWren in 1676.\n\n- first item\n  goes on\n- second item\n"
+    )
+    (tmp_path / "bridge.md").write_text(text)
+    index = mundap.Index.build([tmp_path / "bridge.md"], tmp_path / "i", model="none")
+    (passage,) = [hit.passage for hit in index.search("bridge", 1, mode="bm25")]
+    lines = passage.unwrapped().splitlines()
+    assert len(passage.unwrapped()) == len(passage.text)
+    assert any("Sir Christopher Wren" in line for line in lines)
+    assert not any("first item" in line and "second item" in line for line in lines)

@@ -6,6 +6,7 @@ by side. Only Linux can be told with one call; elsewhere, and where that is forb
 """
 
 import ctypes
+import mmap
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import numpy as np
 
 _WILL_NEED = 3
 _MOST = 1024  # places in a call
-_PAGE = np.uint64(4096)
+_PAGE = np.uint64(mmap.PAGESIZE)  # 4 kB, but 16 or 64 on some ARM machines
 _COLD = 0.02  # of the places were not in memory: waiting for each takes far longer than telling of all
 _TIMES = 50
 
@@ -65,7 +66,7 @@ class Ahead:
         self._left = 0  # times to read ahead
 
     def read(self, addresses: Callable[[], np.ndarray], size: int, count: int, take: Callable[[], object]) -> None:
-        """Take so many places, given by where they begin and how many bytes each has."""
+        """Call `take`, which touches `count` places; announce them to the system if the last ones came from disk."""
         left = self._left
         if left:
             self._left = left - 1

@@ -315,7 +315,9 @@ class Dense:
         def search(part: np.ndarray) -> list[Ranking]:
             found = self.candidates(part, fetch)
             if self._copy is not None and read < fetch:
-                found = self._copy.narrowed(part, found, read)
+                # Those that were deleted since would take the places of others.
+                living = self._corpus.living_places(found.astype(np.uint64).ravel())[0].reshape(found.shape)
+                found = self._copy.narrowed(part, np.where(living, found, -1), read)
             return self._rerank(part, found, k)
 
         if len(vectors) == 1:

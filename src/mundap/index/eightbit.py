@@ -6,8 +6,9 @@ what is near to each other stands together, which more than halves the pages tha
 of the candidates are worth reading as they are stored; these decide, so that no score depends on the copy.
 
     codes      for each vector one byte a dimension, list after list
-    places     for each passage number below `until` its place among the codes (u32)
+    places     for each passage number from the first one on its place among the codes (u32), all ones where it has none
     ranges     the lowest value of each dimension, then the width of its range (f4)
+    first      the first passage number (u64)
 """
 
 import mmap
@@ -24,7 +25,7 @@ from mundap.index.ahead import Ahead
 from mundap.index.corpus import Corpus
 from mundap.index.gather import Gather
 from mundap.index.manifest import DenseEntry
-from mundap.index.segment import map_file
+from mundap.index.segment import Segment, map_file
 from mundap.machine import in_threads
 
 _NOWHERE = 0xFFFFFFFF
@@ -48,11 +49,14 @@ def write(corpus: Corpus, lists: Any, count: int, sample: np.ndarray, until: int
     dimension = sample.shape[1]
     quantizer = faiss.ScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_8bit)
     quantizer.train(np.ascontiguousarray(sample, np.float32))
-    places = _places(lists, count, until)
+    first = corpus.segments[0].entry.first
+    places = _places(lists, count, first, until)
 
-    def encode(rows: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        numbers, vectors = rows
-        return places[numbers], quantizer.compute_codes(vectors.astype(np.float32))
+    def encode(block: tuple[Segment, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        segment, rows = block
+        return places[segment.numbers_at(rows) - np.uint64(first)], quantizer.compute_codes(
+            segment.vectors[rows].astype(np.float32)
+        )
 
     with path.open("w+b") as file:
         file.truncate(len(corpus) * dimension)
@@ -61,28 +65,28 @@ def write(corpus: Corpus, lists: Any, count: int, sample: np.ndarray, until: int
         file.write(bytes(-file.tell() % 4))
         file.write(places.tobytes())
         file.write(faiss.vector_to_array(quantizer.trained).astype("<f4").tobytes())
+        file.write(np.array([first], "<u8").tobytes())
 
 
-def _places(lists: Any, count: int, until: int) -> np.ndarray:
+def _places(lists: Any, count: int, first: int, until: int) -> np.ndarray:
     import faiss
 
-    places = np.full(until, _NOWHERE, "<u4")
+    places = np.full(until - first, _NOWHERE, "<u4")
     start = 0
     for number in range(count):
         size = lists.list_size(number)
         if size:
-            places[faiss.rev_swig_ptr(lists.get_ids(number), size)] = np.arange(start, start + size)
+            places[faiss.rev_swig_ptr(lists.get_ids(number), size) - first] = np.arange(start, start + size)
             start += size
     return places
 
 
-def _blocks(corpus: Corpus) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Numbers and vectors of the living passages."""
+def _blocks(corpus: Corpus) -> Iterator[tuple[Segment, np.ndarray]]:
+    """The rows of the living passages; whoever takes them reads the vectors."""
     for segment in corpus.segments:
         rows = np.flatnonzero(corpus.living(segment))
         for start in range(0, len(rows), _AT_ONCE):
-            some = rows[start : start + _AT_ONCE]
-            yield segment.numbers_at(some), segment.vectors[some]
+            yield segment, rows[start : start + _AT_ONCE]
 
 
 def _sort(file: BinaryIO, blocks: Iterator[tuple[np.ndarray, np.ndarray]], rows: int, width: int) -> None:
@@ -115,19 +119,24 @@ class EightBit:
     def __init__(self, root: Path, entry: DenseEntry, dimension: int) -> None:
         assert entry.copy is not None
         self._dimension = dimension
-        data = map_file(root, entry.copy)
+        path = root / entry.copy.path
+        try:
+            data = map_file(root, entry.copy)
+        except IndexDamaged as error:
+            raise IndexDamaged(f"{path} is missing or damaged. Run `mundap compact` to make it again.") from error
         codes = entry.passages * dimension
         start = codes + -codes % 4
-        until, rest = divmod(len(data) - start - 8 * dimension, 4)
-        if rest or not entry.passages <= until <= entry.until:
-            raise IndexDamaged(f"{root / entry.copy.path} has the wrong size. Run `mundap compact` to make it again.")
+        span, rest = divmod(len(data) - start - 8 * dimension - 8, 4)
+        if rest or not entry.passages <= span <= entry.until:
+            raise IndexDamaged(f"{path} has the wrong size. Run `mundap compact` to make it again.")
         if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
             data.madvise(mmap.MADV_RANDOM)
         self._codes = np.frombuffer(data, np.uint8, codes).reshape(-1, dimension)
         self._start = np.uint64(self._codes.ctypes.data)
         self._ahead = Ahead()
-        self._places = np.frombuffer(data, "<u4", until, start)
-        self._ranges = np.frombuffer(data, "<f4", 2 * dimension, start + 4 * until)
+        self._places = np.frombuffer(data, "<u4", span, start)
+        self._ranges = np.frombuffer(data, "<f4", 2 * dimension, start + 4 * span)
+        self._first = int.from_bytes(data[-8:], "little")
 
     def narrowed(self, vectors: np.ndarray, found: np.ndarray, most: int) -> np.ndarray:
         """The best so many of the candidates of each question; -1 where there are fewer, as in what is given."""
@@ -135,7 +144,7 @@ class EightBit:
         kept = np.full((len(vectors), most), -1, np.int64)
         for vector, numbers, into in zip(vectors, found, kept, strict=True):
             numbers = numbers[numbers >= 0]
-            places, out = self._places[numbers], gather.room(len(numbers))
+            places, out = self._places[numbers - self._first], gather.room(len(numbers))
             self._ahead.read(
                 partial(self._addresses, places),
                 self._dimension,

@@ -70,6 +70,7 @@ class Index:
                 self._lexical = Lexical(self.path / lexical.folder, self.analyzer, lexical.files, bm25)
                 self._lexical.analysed = self._analysed
                 self.analyzer.held = self._held()
+                self._dense = Dense(self.path, self._corpus, self.manifest.dense)
                 failure = None
             except (IndexDamaged, FileNotFoundError) as error:
                 failure = error
@@ -78,7 +79,6 @@ class Index:
                 break
         if failure is not None:
             raise failure
-        self._dense = Dense(self.path, self._corpus, self.manifest.dense)
 
     @classmethod
     def build(cls, paths: Sequence[str | Path], out: str | Path | None = None, **options: Any) -> Self:

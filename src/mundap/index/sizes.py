@@ -13,7 +13,7 @@ EXACT_UP_TO = 100_000
 
 
 EIGHT_BIT_FROM = 2_000_000
-"""From here on there is an eight-bit copy of the vectors: what is re-ranked does not fit into memory otherwise."""
+"""From here on there is an eight-bit copy of the vectors: the vectors that are re-ranked may not fit into memory."""
 
 BATCH = 64
 """Questions that are searched together."""

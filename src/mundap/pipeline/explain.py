@@ -89,7 +89,7 @@ def _probabilities(reader: Reader, result: AskResult, best: Sequence[Answer | No
     probabilities = np.zeros(len(best))
     with_span = [place for place, answer in enumerate(best) if answer is not None]
     if with_span:
-        texts = [result.hits[place].passage.text for place in with_span]
+        texts = [result.hits[place].passage.unwrapped() for place in with_span]
         readings = [result.readings[place] for place in with_span]
         scores = [selection(text, windows, reader.config) for text, windows in zip(texts, readings, strict=True)]
         probabilities[with_span] = softmax(np.array(scores))

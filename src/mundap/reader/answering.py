@@ -124,7 +124,7 @@ def rank_answers(
             "finds, and another reader to ask"
         )
     passages = [hit.passage for hit in hits[: len(scored)]]
-    texts = [passage.text for passage in passages]
+    texts = [passage.unwrapped() for passage in passages]
     words = question_words_in(question, [f"{passage.title} {passage.text}" for passage in passages])
     curve = (fitted or reader.config.fitted_for(question)).confidence
     answers: list[Answer] = []

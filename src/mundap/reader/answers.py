@@ -23,7 +23,7 @@ _TRIMMED = 3  # answers, the best ones, that are freed of Korean particles
 _MOST_ODDS = 6.0  # beyond this a share says nothing more
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3})[.!?](?=\s+[A-Z])|[。！？]|\n\s*\n|\s\|\s")
 _LEADING = re.compile(r"[\s|,;:…·•]+|[*–—-]\s+|[$#%>]\s+(?=[a-z./~])")  # marks of a list, the prompt of a shell
-_BEFORE_A_NAME = re.compile(r"(?<![^\s\"'`(\[=|])(?:--?|~?/|\./)$")  # of an option or a path, at the start of a word
+_BEFORE_A_NAME = re.compile(r"(?<![^\s\"'`(\[=|])(?:--?|~?/|\./)\Z")  # of an option or a path, at the start of a word
 _TRAILING = "|,;:…·•–—،؛、。"
 _FULL_STOP = re.compile(r"(?:\d|[^\W\d_]{4})\.$")  # of a sentence; "St." and "Inc." keep theirs
 _PAIRS = (("(", ")"), ("[", "]"), ("“", "”"), ("«", "»"), ("「", "」"), ('"', '"'))
@@ -174,7 +174,8 @@ def _spans(text: str, windows: Sequence[Scored], config: ReaderConfig) -> list[t
 def _within_a_line(text: str, window: Window, listed: Sequence[Span]) -> list[tuple[Span, int, int]]:
     """The spans that do not run over a line's end, each with its first character and the one behind its last.
 
-    A line of a passage is a whole paragraph, list item or line of code: no answer begins in one and ends in the next.
+    A line of a text without wraps (`Passage.unwrapped`) is a whole paragraph, list item or line of code: no answer
+    begins in one and ends in the next.
     """
     placed = []
     for span in listed:
