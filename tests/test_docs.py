@@ -64,7 +64,7 @@ def test_readme_commands_run(name, command, folder):
         cwd=folder,
         capture_output=True,
         text=True,
-        env={**os.environ, "LANGUAGE": "ko" if name == "README.ko.md" else "en", "LANG": "C.UTF-8"},
+        env={**os.environ, "LANGUAGE": "ko" if name == "README.ko.md" else "en", "LANG": "C.UTF-8", "COLUMNS": "80"},
         stdin=subprocess.DEVNULL,  # for an assistant's server the end
     )
     # Only these two leave something out: the PDF is broken on purpose, and no document is in drafts/.
