@@ -174,15 +174,13 @@ reader: .venv/ready-test
 	$(BIN)/mundap train reader $(OUT)/reader/third.toml
 	test -d $(OUT)/reader/third || $(BIN)/mundap models export $(OUT)/reader/runs/third/model -o $(OUT)/reader/third --precision int8
 	$(BIN)/mundap train reader $(OUT)/reader/fourth.toml
-	$(BIN)/python recipes/reader/mine.py $(DATA) $(OUT)/reader -o $(OUT)/reader/mine
-	$(BIN)/mundap train reader $(OUT)/reader/fifth.toml
-	$(BIN)/mundap models export $(OUT)/reader/runs/fifth/model -o $(OUT)/reader/model --name reader --precision int8 \
+	$(BIN)/mundap models export $(OUT)/reader/runs/fourth/model -o $(OUT)/reader/model --name reader --precision int8 \
 	  --scripts latin --license MIT
 	$(BIN)/python recipes/reader/tune.py $(OUT)/reader -o $(OUT)/reader/tune
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \
 	  -o $(OUT)/reader/tune/index
 	$(BIN)/mundap train confidence -i $(OUT)/reader/tune/index -q $(OUT)/reader/tune/questions.jsonl \
-	  --reader $(OUT)/reader/model --ranking product --retrieval-weight 1.5 --limit 450 --right close
+	  --reader $(OUT)/reader/model --ranking product --retrieval-weight 2 --limit 450 --right close
 
 reader-figures: .venv/ready-test
 	test -d $(OUT)/figures/pool-trained || $(MAKE) retriever-figures
