@@ -230,10 +230,7 @@ class Dense:
             return [_known(k, numbers, row) for row in np.concatenate(scores, axis=1)]
         rankings = self._scan(vectors, k)
         if self._entry is not None:
-            found = self._approximate(vectors, k)
-            if any(len(numbers) for numbers, _ in rankings):
-                found = [_merge(k, *pair) for pair in zip(rankings, found, strict=True)]
-            rankings = found
+            rankings = _merged(k, rankings, self._approximate(vectors, k))
         return [
             Nearest(ranking, partial(self.scores, vector)) for ranking, vector in zip(rankings, vectors, strict=True)
         ]
@@ -296,10 +293,8 @@ class Dense:
         try:
             while True:
                 rankings = self._refined(vectors, k, fetch, read)
-                everywhere = ivf is None or ivf.nprobe >= ivf.nlist
-                if all(len(numbers) >= k for numbers, _ in rankings) or (
-                    everywhere and min(fetch, read) >= index.ntotal
-                ):
+                enough = all(len(numbers) >= k for numbers, _ in rankings)
+                if enough or (_looks_everywhere(ivf) and min(fetch, read) >= index.ntotal):
                     return rankings
                 fetch, read = min(fetch * 4, index.ntotal), read * 4
                 if ivf is not None:
@@ -448,6 +443,17 @@ def _merge(k: int, left: Ranking, right: Ranking) -> Ranking:
         keep = scores >= threshold
         numbers, scores = numbers[keep], scores[keep]
     return _sorted(k, numbers, scores)
+
+
+def _looks_everywhere(ivf: Any) -> bool:
+    return ivf is None or ivf.nprobe >= ivf.nlist
+
+
+def _merged(k: int, newer: list[Ranking], older: list[Ranking]) -> list[Ranking]:
+    """The best k of both for each question."""
+    if not any(len(numbers) for numbers, _ in newer):
+        return older
+    return [_merge(k, *pair) for pair in zip(newer, older, strict=True)]
 
 
 def _sorted(k: int, numbers: np.ndarray, scores: np.ndarray) -> Ranking:

@@ -400,6 +400,10 @@ class Writer:
             if self.committed and self.committed.settings.recall == settings.recall:
                 return entry
             return self._tuned(entry)
+        return self._tuned(self._built_dense(kind))
+
+    def _built_dense(self, kind: str) -> DenseEntry:
+        """A new approximate index, with an eight-bit copy of its vectors where it is large."""
         path = self.root / f"dense-{self._next_generation:06d}.faiss"
         copy = None
         if dense.wants_copy(kind, len(self.corpus)):
@@ -408,7 +412,7 @@ class Writer:
         entry = DenseEntry(self._synced(path), kind, self.manifest.next_number, len(self.corpus))
         if copy:
             entry = replace(entry, copy=self._synced(copy))
-        return self._tuned(entry)
+        return entry
 
     def _synced(self, path: Path) -> FileEntry:
         sync_file(path)
