@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,11 @@ class ReadHere:
     def start(self) -> None:
         pass
 
-    def ahead(self, files: Iterable[Any], wanted: Callable[[SourceFile], bool]) -> Iterator[Any]:
-        yield from files
+    def expect(self, files: Iterable[SourceFile]) -> None:
+        pass
+
+    def sample(self, files: Iterable[SourceFile], most: int) -> list[Document | Skipped]:
+        return [one for file in files for one in islice(self.read(file), most)]
 
     def read(self, file: SourceFile) -> Iterator[Document | Skipped]:
         yield from read(file, self.form)
