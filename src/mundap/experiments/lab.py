@@ -270,7 +270,8 @@ class Lab:
 
     def reading(self, folder: Path, name: str = "") -> Reading:
         """A trained reader."""
-        return Reading(folder, QUESTION_LENGTH, self.data.test[name or self.data.first].match)
+        match = self.data.test[name or self.data.first].match
+        return Reading(folder, QUESTION_LENGTH, match, self._precision)
 
     def recipes(self) -> dict[str, str]:
         """The recipe of the first run of every arm, as TOML."""

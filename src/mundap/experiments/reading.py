@@ -16,6 +16,7 @@ from mundap.text.answers import Mode
 from mundap.text.scores import judge
 from mundap.training.processes import Processes
 from mundap.training.reader import scored
+from mundap.training.step import in_precision
 
 _TOGETHER = 8  # questions read at a time
 
@@ -27,11 +28,14 @@ class Reading:
         folder: Of the trained reader.
         question_length: Tokens of a question, as in training.
         match: How answers are compared.
+        precision: As in training; in bf16 a CPU that has it reads twice as fast.
     """
 
-    def __init__(self, folder: Path, question_length: int, match: Mode) -> None:
+    def __init__(self, folder: Path, question_length: int, match: Mode, precision: str) -> None:
         loaded = open_reader(folder, attention=None)
-        self._network = loaded.model.to(Processes().device).eval()
+        self._device = Processes().device
+        self._network = loaded.model.to(self._device).eval()
+        self._precision = precision
         self._pad = int(loaded.tokenizer.pad_token_id or 0)
         length = loaded.max_length
         self._config = ReaderConfig("training", max_length=length, question_length=question_length, ranking="selection")
@@ -47,7 +51,8 @@ class Reading:
             windows: list[list[Window]] = []
             for question, row in some:
                 windows += self._windows.of(question.text, [(one.title, one.text) for one in row])
-            read = iter(scored(self._network, windows, self._pad))
+            with in_precision(self._precision, self._device.type):
+                read = iter(scored(self._network, windows, self._pad))
             for question, row in some:
                 values.append(self._by_count(question, row, list(islice(read, len(row)))))
         return values
