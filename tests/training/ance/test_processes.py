@@ -163,7 +163,9 @@ def test_two_processes_of_torchrun_share_rounds_and_batches(files, pool, tmp_pat
         curves.append(log_of(folder / "out"))
     for (step, loss, age), (step2, loss2, age2) in zip(*curves, strict=True):
         assert (step, age) == (step2, age2)
-        assert loss == pytest.approx(loss2, rel=1e-2)  # of two near neighbours either may come first
+        # The first round has the same negatives. The second is searched with weights that differ by rounding: of two near
+        # neighbours either may come first, and others are drawn.
+        assert loss == pytest.approx(loss2, rel=1e-5 if step <= 3 else 0.05)
 
 
 def test_a_damaged_generation_is_made_again_in_the_synchronous_mode(files, pool, tmp_path):
