@@ -10,14 +10,18 @@ retriever; every question gets negatives from it by BM25 and by that retriever. 
 import argparse
 import gzip
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TRAIN = ("squad_whole", "nq", "tydi", "afriqa", "new_wiki")
-DEV = ("tydi_dev-dev", "squad_whole-dev", "new_wiki-dev", "nq-dev")
+TRAIN = {"squad_whole": 40_000, "nq": 4000, "tydi": 2000, "afriqa": 1500, "new_wiki": 2000}
+OTHERS = {"clapnq": 1200, "selqa": 700, "fairytale": 2500}
+DEV = {"tydi_dev-dev": 200, "squad_whole-dev": 200, "new_wiki-dev": 200, "nq-dev": 200}
+"""Questions of each set: SQuAD's first ones, which are those of half of its articles, and of the others a sample. Mining
+takes longer than the training itself."""
 CLAPNQ = "clapnq-train-pairs/pairs.jsonl.gz"
 SELQA = "selqa/dev_test.json.gz"
 NEGATIVES = 8  # by each of the two
@@ -100,6 +104,14 @@ def passages(files: list[Path]) -> list[Row]:
     return [{"_id": f"p{number}", "title": title, "text": text} for number, (title, text) in enumerate(seen)]
 
 
+def some(found: list[Row], most: int, name: str) -> list[Row]:
+    """As many questions of a set as are wanted."""
+    if name == "squad_whole":
+        return found[:most]
+    random.Random(name).shuffle(found)  # noqa: S311
+    return found[:most]
+
+
 def main() -> None:
     """Questions, their pool, then negatives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -110,15 +122,15 @@ def main() -> None:
     data, prepared, out = (path.resolve() for path in (arguments.data, arguments.prepared, arguments.out))
     out.mkdir(parents=True, exist_ok=True)
     questions = {name: prepared / "en" / f"{name}.jsonl" for name in (*TRAIN, *DEV)}
-    for name, found in (
-        ("clapnq", clapnq(data / CLAPNQ)),
-        ("selqa", selqa(data / SELQA)),
-        ("fairytale", fairytales(data)),
-    ):
+    for name, found in zip(OTHERS, (clapnq(data / CLAPNQ), selqa(data / SELQA), fairytales(data)), strict=True):
         questions[name] = out / f"{name}-questions.jsonl"
         write(found, questions[name])
     write(passages(list(questions.values())), out / "corpus.jsonl")
     mundap("index", out / "corpus.jsonl", "-o", out / "pool")
+    for name, most in (TRAIN | OTHERS | DEV).items():
+        chosen = some(list(rows(questions[name])), most, name)
+        questions[name] = out / f"{name}-some.jsonl"
+        write(chosen, questions[name])
     excluded = [word for name in TESTS for word in ("--exclude", data / f"dpr-qa/topics.dpr.{name}.txt.gz")]
     for name, path in questions.items():
         counts = ["--bm25", NEGATIVES, "--dense", NEGATIVES, *excluded]
