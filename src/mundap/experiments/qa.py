@@ -117,7 +117,8 @@ def qa(lab: Lab) -> Plan:
             f"has too. Readers start from {lab.reader_base.name} and learn for few steps. The HardEM row of the paper "
             "is another system with another retriever. BM25+BERT and ORQA read "
             f"{passages_read(lab)} passages of a question, in training as for an answer, of those that their retriever "
-            "finds before the reader's training: ORQA finds them anew at every step. BM25's scores do not count."
+            "finds before the reader's training; in the paper ORQA finds them anew at every step. BM25's scores do not "
+            "count."
         ),
     )
 
