@@ -39,11 +39,22 @@ def test_the_experiment_runs(name, inputs):
     left = sum(path.stat().st_size for path in inputs.out.rglob("*") if path.is_file())
     assert not list(inputs.out.glob("runs/*/model")) and not list(inputs.out.glob("runs/*/checkpoints"))
     assert left < 4_000_000
-    if name == "qa":
+    if name in ("qa", "ict"):
         runs = {
             key: inputs.out / "runs" / folder
             for key, folder in json.loads((inputs.out / "runs.json").read_text()).items()
         }
+        recipe = (runs["orqa-reader-0"] / "recipe.toml").read_text()
+        assert 'span_loss = "global_marginal"' in recipe
+        assert f'retriever = "{runs["ict-0"] / "model"}"' in recipe
+        (row,) = (row for title, row in found["arms"].items() if title.startswith("ORQA"))
+        assert {"mean", "paper"} <= set(row["exact_match"])
+        assert "mean" in row["top20"]
+    if name == "qa":
+        assert "mean" in found["arms"]["BM25+BERT"]["exact_match"]
+        recipe = (runs["bm25-bert-0"] / "recipe.toml").read_text()
+        assert 'span_loss = "global_marginal"' in recipe and 'retriever = ""' in recipe
+        assert not {"BM25+BERT", "ORQA"} & {one["name"] for one in found["quoted"]}
         recipe = (runs["reader-multi-tuned-0"] / "recipe.toml").read_text()
         assert str(runs["reader-multi-0"] / "model") in recipe
         assert "two-train" in recipe or "two.jsonl" in recipe

@@ -19,7 +19,7 @@ from mundap.cli import shared
 @click.option("--test", "test_path", metavar="FILE", help="Held-back questions with answers.")
 @click.option("--base-model", metavar="DIR", help="The checkpoint that every arm starts from.")
 @click.option(
-    "--reader", metavar="DIR", help="The checkpoint that readers start from (qa, joint).  [default: --base-model]"
+    "--reader", metavar="DIR", help="The checkpoint that readers start from (qa, joint, ict).  [default: --base-model]"
 )
 @click.option("--scale", default="small", show_default=True, metavar="SCALE",
               help="tiny shows that it runs; small is for two cores; full has the papers' sizes.")  # fmt: skip

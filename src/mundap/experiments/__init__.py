@@ -59,13 +59,14 @@ EXPERIMENTS = {
         "retrievers", "cross_dataset", "trained on one set, tested on another", 15, 1.1, _TWO_SETS
     ),
     "qa": _Experiment(
-        "qa", "qa", "answers: exact match by retriever and reader", 30, 1.9, f"best with {_TWO_SETS} and --reader"
+        "qa", "qa", "answers: exact match by retriever and reader", 42, 2.8, f"best with {_TWO_SETS} and --reader"
     ),
     "joint": _Experiment(
         "qa", "joint", "retriever and reader trained together, or one after the other", 21, 1.7, "best with --reader"
     ),
     "ict": _Experiment(
-        "ict", "plan", "ORQA's pre-training by the inverse cloze task, and whether it is needed", 6, 1.1
+        "ict", "plan", "ORQA as a whole: inverse cloze task, frozen passages, marginal likelihood; and DPR", 12, 1.6,
+        "best with --reader",
     ),
     "cross-batch": _Experiment(
         "negatives", "cross_batch", "RocketQA's cross-batch negatives: what a larger batch brings", 3, 0.7

@@ -1,7 +1,9 @@
-"""Retriever and reader trained together, as the DPR paper tried (and found to be no better than one after the other).
+"""Retriever and reader trained together. The passage encoder stays as it is.
 
-The passage encoder stays as it is. The question encoder learns from the passages that the reader reads: every passage
-of the batch is a negative for every question it does not answer. Its loss and the reader's are added.
+By the sum of two losses, as the DPR paper tried (and found to be no better than one after the other): the question
+encoder learns from the passages that the reader reads, and every passage of the batch is a negative for every question
+it does not answer. Or, with the span loss `global_marginal`, by one likelihood for both, as in ORQA: the question
+encoder's scores are part of it (`marginal_loss.py`).
 """
 
 from pathlib import Path
@@ -21,7 +23,7 @@ from mundap.training.processes import Processes
 from mundap.training.reader import ReaderLearner
 from mundap.training.reader_data import Group, ReaderBatch
 from mundap.training.recipe import ReaderRecipe, RetrieverRecipe
-from mundap.training.step import RetrieverStep
+from mundap.training.step import RetrieverStep, TowerForward
 from mundap.training.tokens import Tokens
 
 
@@ -53,6 +55,8 @@ class JointLearner(ReaderLearner):
 
     def backward(self, batch: ReaderBatch, scale: float) -> StepResult:
         """Add both gradients: reader and question encoder share no parameters."""
+        if self._recipe.span_loss == "global_marginal":
+            return self._marginal(batch, scale)
         result = super().backward(batch, scale)
         asked = [group for group in batch.groups if group.target is not None]
         if not asked:
@@ -60,6 +64,25 @@ class JointLearner(ReaderLearner):
         share = self._recipe.retriever_weight * len(asked) / batch.examples
         found = self._step.backward(self._as_batch(asked), scale * share)
         return StepResult(result.loss + share * found.loss, result.rank)
+
+    def _marginal(self, batch: ReaderBatch, scale: float) -> StepResult:
+        """Add the gradient of the likelihood that both share."""
+        asked = self._tokens.questions([group.question.text for group in batch.groups])
+        questions = TowerForward(self._retriever.question, asked, self._pair, self._tokens.pad)
+        vectors = questions.vectors.requires_grad_()
+        texts: list[tuple[str, str]] = []
+        for group in batch.groups:
+            texts += [(one.title, one.text) for one in group.passages]
+        passages = TowerForward(self._retriever.passage, self._tokens.passages(texts), self._pair, self._tokens.pad)
+        table = self._retriever.scores(vectors, passages.vectors)
+        scores, first = [], 0
+        for row, group in enumerate(batch.groups):
+            last = first + len(group.passages)
+            scores.append(table[row, first:last])
+            first = last
+        result = self._read(batch, scale, scores)
+        questions.backward(vectors.grad)
+        return result
 
     def _as_batch(self, groups: list[Group]) -> Batch:
         columns: list[Context] = []

@@ -53,6 +53,18 @@ def span_nll(
     return torch.stack(values)
 
 
+def span_mass(starts: Any, ends: Any, longest: int) -> Any:
+    """The logarithm of the sum of exp(start + end) over all spans of a text.
+
+    Args:
+        starts: The logits of its tokens, at least one.
+        ends: The same.
+        longest: The most tokens of a span.
+    """
+    ahead = torch.nn.functional.pad(ends, (0, longest - 1), value=-torch.inf)
+    return torch.logsumexp(starts + torch.logsumexp(ahead.unfold(0, longest, 1), 1), 0)
+
+
 def token_distillation(logits: Any, shares: Any) -> Any:
     """For each row the cross-entropy with a teacher's distribution over its tokens.
 

@@ -19,6 +19,7 @@ from mundap.reader.runtime import Scored
 from mundap.text.scores import judge
 from mundap.training import loop, losses
 from mundap.training.learner import DevFigures, StepCallback, StepResult, TrainingResult, with_means
+from mundap.training.marginal_loss import MarginalLoss
 from mundap.training.processes import Processes
 from mundap.training.reader_data import DevQuestion, ReaderBatch, ReaderBatches, dev_questions, example_file
 from mundap.training.reader_loss import ReaderLoss
@@ -98,11 +99,12 @@ class ReaderLearner:
 
     def backward(self, batch: ReaderBatch, scale: float) -> StepResult:
         """Add the gradient of a batch. Processes hold whole groups, so the sum of their gradients is exact."""
+        return self._read(batch, scale)
+
+    def _read(self, batch: ReaderBatch, scale: float, retrieval: Sequence[Any] | None = None) -> StepResult:
+        """Add the reader's gradient, and leave that of the retriever's scores there."""
         device = next(self.reader.parameters()).device
-        taught = None
-        if self._teacher is not None:
-            taught = self._teacher.predict(batch.groups)
-        loss = ReaderLoss(batch.groups, self._recipe, taught, device)
+        loss = self._loss(batch, device, retrieval)
         forward = ChunkedForward(self.reader, [window.ids for window in loss.windows], self._recipe, self._pad, device)
         total, ranks = loss.of(forward.groups, forward.outputs)
         (total * scale / batch.examples).backward()
@@ -110,6 +112,14 @@ class ReaderLearner:
         facts = torch.tensor([[float(total.detach()), float(sum(ranks)), float(len(ranks))]], device=device)
         summed, ranked, count = self._processes.gather(facts).sum(0).tolist()
         return StepResult(summed / batch.examples, ranked / max(count, 1))
+
+    def _loss(self, batch: ReaderBatch, device: Any, retrieval: Sequence[Any] | None) -> ReaderLoss | MarginalLoss:
+        if self._recipe.span_loss == "global_marginal":
+            return MarginalLoss(batch.groups, self._recipe, device, retrieval)
+        taught = None
+        if self._teacher is not None:
+            taught = self._teacher.predict(batch.groups)
+        return ReaderLoss(batch.groups, self._recipe, taught, device)
 
     def validate(self) -> DevFigures:
         """For each dev set, and over all: loss, rank of the positive, EM and F1."""

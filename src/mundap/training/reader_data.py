@@ -1,4 +1,4 @@
-"""Examples into groups for a reader: a question with passages of which one, or none, has the answer."""
+"""Examples into groups for a reader: a question with passages of which one, none, or several have the answer."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,10 +81,11 @@ class Group:
     Attributes:
         windows: The network's inputs.
         spans: For each window the answer spans, as token positions; empty for passages without the answer.
-        target: The window with the answer; None if there is none.
+        target: The window with the answer, the first of several; None if there is none.
         question: The question.
         passages: The passages of the windows.
         match: How its answers are matched.
+        answering: How many of the passages, the first ones, have the answer.
     """
 
     windows: list[Window]
@@ -93,6 +94,7 @@ class Group:
     question: Question
     passages: list[Context]
     match: Mode
+    answering: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class ReaderBatches(BatchLoader[ReaderBatch]):
     def _group(self, row: int, examples: list[Example], epoch: int, place: list[int], match: Mode) -> Group:
         recipe, example = self._recipe, examples[row]
         rng = random.Random(f"{recipe.seed} {epoch} {place}")  # noqa: S311
+        if recipe.span_loss == "global_marginal":
+            return self._found_group(row, examples, rng, match)
         negatives = self._negatives(row, examples, rng, match)
         unanswered = bool(negatives) and rng.random() < recipe.no_answer_ratio
         room = recipe.num_passages
@@ -141,10 +145,31 @@ class ReaderBatches(BatchLoader[ReaderBatch]):
         windows = [rng.choice(row) for row in self._of(example, chosen)]
         spans: list[Places] = [[] for _ in windows]
         if unanswered:
-            return Group(windows, spans, None, example.question, chosen, match)
+            return Group(windows, spans, None, example.question, chosen, match, 0)
         positive = rng.choice(example.positives)
         window, right = self._positive(example, positive, rng, match)
-        return Group([window, *windows], [right, *spans], 0, example.question, [positive, *chosen], match)
+        return Group([window, *windows], [right, *spans], 0, example.question, [positive, *chosen], match, 1)
+
+    def _found_group(self, row: int, examples: list[Example], rng: Any, match: Mode) -> Group:
+        """A passage with the answer, and others out of all that the question has, with the answer or without."""
+        example = examples[row]
+        first = rng.randrange(len(example.positives))
+        others = [one for number, one in enumerate(example.positives) if number != first]
+        negatives = self._negatives(row, examples, rng, match)
+        numbers = range(len(others) + len(negatives))
+        drawn = rng.sample(numbers, min(self._recipe.num_passages - 1, len(numbers)))
+        answering = [example.positives[first], *(others[number] for number in drawn if number < len(others))]
+        wrong = [negatives[number - len(others)] for number in drawn if number >= len(others)]
+        windows: list[Window] = []
+        spans: list[Places] = []
+        for passage in answering:
+            window, right = self._positive(example, passage, rng, match)
+            windows.append(window)
+            spans.append(right)
+        for choices in self._of(example, wrong):
+            windows.append(rng.choice(choices))
+            spans.append([])
+        return Group(windows, spans, 0, example.question, answering + wrong, match, len(answering))
 
     def _of(self, example: Example, contexts: Sequence[Context]) -> list[list[Window]]:
         if not contexts:

@@ -239,16 +239,20 @@ class ReaderRecipe(TrainingRecipe):
     """How a reader is trained.
 
     Attributes:
-        num_passages: Passages per question (the papers' m): one with the answer, the rest without.
+        num_passages: Passages per question (the papers' m): one with the answer, the rest without. With
+            `global_marginal` the rest may have it too.
         no_answer_ratio: The share of questions that get only passages without the answer, and must say so.
         no_answer_span_weight: The weight of the "no span" loss on passages without the answer.
-        span_loss: `marginal`: the likelihood of all spans that match the answer; `hard_em`: of the best of them.
+        span_loss: `marginal`: the likelihood of all spans that match the answer; `hard_em`: of the best of them;
+            `global_marginal`: of all that match in all passages of the question, normalised over all spans of all of
+            them (ORQA). It takes the place of the selection loss, and the retriever's scores are part of it.
         selection_only: Train the passage selection alone: a reranker.
         max_answer_length: The maximum number of tokens of an answer.
         stride: Tokens that neighbouring windows of a long passage share.
         retriever: A dual encoder whose question tower is trained along, on the same passages (joint training). Its
             passage tower stays as it is, and so do the vectors of an index.
-        retriever_weight: The weight of the retriever's loss.
+        retriever_weight: The weight of the retriever's loss; with `global_marginal`, of ORQA's early loss: the
+            likelihood of the passages with the answer by the retriever's scores alone.
         teacher: The model folder of a larger reader to distil from.
         teacher_weight: The teacher's share in the loss; the rest is the answers'.
         metric: The dev figure that selects the checkpoint.
@@ -260,7 +264,7 @@ class ReaderRecipe(TrainingRecipe):
     num_passages: int = 4
     no_answer_ratio: float = 0.25
     no_answer_span_weight: float = 0.3
-    span_loss: Literal["marginal", "hard_em"] = "marginal"
+    span_loss: Literal["marginal", "hard_em", "global_marginal"] = "marginal"
     selection_only: bool = False
     max_answer_length: int = 30
     stride: int = 96
@@ -278,6 +282,18 @@ class ReaderRecipe(TrainingRecipe):
             raise UsageError(f"teacher_weight = {self.teacher_weight}: a share, from 0 to 1")
         if self.teacher and self.selection_only:
             raise UsageError("a teacher teaches spans too: leave out selection_only")
+        if self.span_loss == "global_marginal":
+            self._refuse_beside_global_marginal()
+
+    def _refuse_beside_global_marginal(self) -> None:
+        """What has no meaning where the spans of all passages are one choice."""
+        name = "span_loss = 'global_marginal'"
+        if self.selection_only or self.teacher:
+            raise UsageError(f"{name} is learnt from answers alone: leave out selection_only and teacher")
+        if self.no_answer_ratio:
+            raise UsageError(f"{name} needs a passage with the answer for every question: set no_answer_ratio = 0")
+        if self.num_passages == 1:
+            raise UsageError(f"{name} compares a question's passages: set num_passages to 2 or more")
 
 
 def _refuse_below(recipe: Any, **least: float) -> None:

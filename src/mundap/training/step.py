@@ -36,8 +36,8 @@ class RetrieverStep:
         In several processes each adds its part; `Processes.add_gradients` makes the sum.
         """
         sides = [
-            _TowerForward(self._model.question, batch.questions, self._recipe, self._pad),
-            _TowerForward(self._model.passage, batch.passages, self._recipe, self._pad),
+            TowerForward(self._model.question, batch.questions, self._recipe, self._pad),
+            TowerForward(self._model.passage, batch.passages, self._recipe, self._pad),
         ]
         every = [self._processes.gather(side.vectors.detach()) for side in sides]
         leaves = [vectors.float().requires_grad_() for vectors in every]
@@ -146,7 +146,7 @@ def in_precision(precision: str, device: str) -> Iterator[None]:
             yield
 
 
-class _TowerForward:
+class TowerForward:
     """The texts of one tower in a step, in their order."""
 
     def __init__(self, tower: Tower, texts: list[list[int]], recipe: RetrieverRecipe, pad: int) -> None:
