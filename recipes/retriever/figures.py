@@ -1,10 +1,11 @@
 """The figures of the default retriever's card.
 
     python recipes/retriever/figures.py tune DATA --model FOLDER -o WORK
-    python recipes/retriever/figures.py test DATA --start FOLDER --model FOLDER -o WORK
+    python recipes/retriever/figures.py test DATA [--start FOLDER] --model FOLDER -o WORK
 
 `tune` looks at TyDi's English dev questions alone, and says which dense share of the hybrid ranking is best there.
-`test` compares BM25, the start weights and the trained ones on questions that no training saw, with significance.
+`test` compares BM25, the start weights (where given) and the trained ones on questions that no training saw, with
+significance.
 Indexes in WORK are kept, so a run that was stopped goes on.
 """
 
@@ -96,19 +97,21 @@ def tune(data: Path, model: Path, work: Path) -> None:
             print(system.name, weight or "", *values, "mean of top 1, 5, 20:", round(sum(values[:3]) / 3, 2))
 
 
-def test(data: Path, start: Path, model: Path, work: Path) -> None:
+def test(data: Path, start: Path | None, model: Path, work: Path) -> None:
     """The card's table."""
     sections, questions = tales(data, work)
     pool = [*(data / path for path in POOL), wikitext(data, work), sections]
     sets = {"SQuAD dev": (data / SQUAD, False), "NQ test": (data / NQ, False), "FairytaleQA val": (questions, True)}
-    names = {"start": work / "pool-start", "trained": work / "pool-trained"}
-    for name, folder in (("start", start), ("trained", model)):
-        mundap("index", *pool, "-o", names[name], "--model", folder, "--words", 10000)
+    models = {"trained": model}
+    if start:
+        models["start"] = start
+    for name, folder in models.items():
+        mundap("index", *pool, "-o", work / f"pool-{name}", "--model", folder, "--words", 10000)
     for label, (path, by_gold) in sets.items():
         systems: dict[str, System] = {}
-        for name, index in names.items():
-            modes = ("bm25", "dense", "hybrid") if name == "start" else ("dense", "hybrid")
-            found = measure(RetrievalTask(index=str(index), questions=str(path), modes=modes, cuts=CUTS))
+        for name in models:
+            modes = ("bm25", "dense", "hybrid") if name == "trained" else ("dense", "hybrid")
+            found = measure(RetrievalTask(index=str(work / f"pool-{name}"), questions=str(path), modes=modes, cuts=CUTS))
             systems |= {s.name if s.name == "bm25" else f"{name} {s.name}": s for s in found.systems}
         show(label, systems, by_gold)
 
@@ -121,6 +124,8 @@ def show(label: str, systems: dict[str, System], by_gold: bool) -> None:
         values = system.gold_accuracy(CUTS) if by_gold else system.accuracy(CUTS)
         print(f"| {name} | {' / '.join(f'{value:.1f}' for value in values.values())} |")
     for first, second in PAIRS:
+        if first not in systems:
+            continue
         cells = []
         for k in CUTS:
             one = compare(right(systems[first], k, by_gold), right(systems[second], k, by_gold))
@@ -150,7 +155,8 @@ def main() -> None:
     if arguments.what == "tune":
         tune(arguments.data.resolve(), arguments.model.resolve(), arguments.out)
     else:
-        test(arguments.data.resolve(), arguments.start.resolve(), arguments.model.resolve(), arguments.out)
+        start = arguments.start and arguments.start.resolve()
+        test(arguments.data.resolve(), start, arguments.model.resolve(), arguments.out)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from typing import Any
 TRAIN = {"squad_whole": 40_000, "nq": 4000, "tydi": 2000, "afriqa": 1500, "new_wiki": 2000}
 OTHERS = {"clapnq": 1200, "selqa": 700, "fairytale": 2500}
 DEV = {"tydi_dev-dev": 200, "squad_whole-dev": 200, "new_wiki-dev": 200, "nq-dev": 200}
-"""Questions of each set: SQuAD's first ones, which are those of half of its articles, and of the others a sample. Mining
-takes longer than the training itself."""
+"""Questions of each set: SQuAD's first ones, which are those of half of its articles, and a sample of the others.
+Mining for all of them would take longer than the training itself."""
 CLAPNQ = "clapnq-train-pairs/pairs.jsonl.gz"
 SELQA = "selqa/dev_test.json.gz"
 NEGATIVES = 8  # by each of the two
