@@ -111,7 +111,8 @@ def test(data: Path, start: Path | None, model: Path, work: Path) -> None:
         systems: dict[str, System] = {}
         for name in models:
             modes = ("bm25", "dense", "hybrid") if name == "trained" else ("dense", "hybrid")
-            found = measure(RetrievalTask(index=str(work / f"pool-{name}"), questions=str(path), modes=modes, cuts=CUTS))
+            index = str(work / f"pool-{name}")
+            found = measure(RetrievalTask(index=index, questions=str(path), modes=modes, cuts=CUTS))
             systems |= {s.name if s.name == "bm25" else f"{name} {s.name}": s for s in found.systems}
         show(label, systems, by_gold)
 
