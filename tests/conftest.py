@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from mundap.disk import checksum
-from mundap.index.manifest import COMMITTED
+from mundap.documents import readers
 from mundap.models.folder import DEFAULT, EncoderConfig, ReaderConfig
+from tests.program import program
 
 os.environ["LANGUAGE"] = "en"  # what the program says is compared with English, whoever runs the tests
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
@@ -114,6 +116,40 @@ def make_reader(folder: Path, liked: dict[str, float] | None = None, **settings)
     return folder
 
 
+_HOME = os.getcwd()
+_rested: list[readers._Reader] = []
+
+
+@pytest.fixture(autouse=True)
+def readers_live_on(monkeypatch):
+    """The processes that read files serve the next build too: to start one takes longer than most of the builds here.
+
+    A test of these processes themselves takes this away by a fixture of the same name.
+    """
+    start, leave = readers.Readers.start, readers.Readers.__exit__
+
+    def started(self):
+        if not _rested or os.getcwd() != _HOME:
+            start(self)
+            return
+        self._idle.append(_rested.pop())
+        self._started += 1
+
+    def left(self, *error):
+        if os.getcwd() == _HOME:
+            _rested.extend(self._idle)
+            self._idle.clear()
+        leave(self, *error)
+
+    monkeypatch.setattr(readers.Readers, "start", started)
+    monkeypatch.setattr(readers.Readers, "__exit__", left)
+
+
+def pytest_sessionfinish():
+    for reader in _rested:
+        reader.end()
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
     return make_model(tmp_path_factory.mktemp("models") / "tiny")
@@ -140,25 +176,49 @@ def corpus(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def example_index(tmp_path_factory):
+def readme(tmp_path_factory):
+    """A folder with the examples, in which the first command of the README was run; what it printed is in indexed.txt.
+
+    It is made once for all tests, also where pytest-xdist runs them in several processes.
+    """
+
+    def make(folder):
+        shutil.copytree(EXAMPLES, folder / "examples")
+        code, out, errors = program("index", "examples/encyclopedia", cwd=folder)
+        assert code == 0, errors
+        (folder / "indexed.txt").write_text(out, "utf-8")
+
+    return _made_once(tmp_path_factory, "readme", make)
+
+
+@pytest.fixture(scope="session")
+def example_index(readme):
     """The example encyclopaedia with the model that is chosen for it: the multilingual one, if it is installed."""
-    return _encyclopedia(tmp_path_factory, "examples", None)
+    from mundap import Index
+
+    return Index(readme / ".mundap")
 
 
 @pytest.fixture(scope="session")
 def english_example_index(tmp_path_factory):
     """The example encyclopaedia with the retriever that comes with the package."""
-    return _encyclopedia(tmp_path_factory, "examples-english", DEFAULT)
-
-
-def _encyclopedia(tmp_path_factory, name: str, model: str | None):
-    """An index that is made once for all tests, also where pytest-xdist runs them in several processes."""
     from mundap import Index
 
+    def make(folder):
+        Index.build([EXAMPLES / "encyclopedia"], folder / "index", model=DEFAULT)
+
+    return Index(_made_once(tmp_path_factory, "english", make) / "index")
+
+
+def _made_once(tmp_path_factory, name, make):
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent  # of all workers
     with FileLock(base / f"{name}.lock"):
-        if not (base / name / COMMITTED).exists():
-            Index.build([EXAMPLES / "encyclopedia"], base / name, model=model)
-    return Index(base / name)
+        if not (base / name).exists():
+            made = base / f"{name}.making"
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir()
+            make(made)
+            made.rename(base / name)
+    return base / name

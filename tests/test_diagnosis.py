@@ -2,7 +2,7 @@
 
 from mundap.diagnosis import examine
 from mundap.index.build import Options, build
-from tests.cli.test_cli import mundap
+from tests.program import mundap
 
 
 def test_a_sound_index_and_a_damaged_one(corpus, tmp_path):

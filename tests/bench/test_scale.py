@@ -7,7 +7,7 @@ import pytest
 from mundap.bench.scale import SEGMENT, _make_vectors, _need_room, measure, open_bank, write_plot
 from mundap.errors import MundapError, UsageError
 from tests.bench.parts import a_bank
-from tests.cli.test_cli import mundap
+from tests.program import mundap
 
 
 @pytest.fixture(scope="module")

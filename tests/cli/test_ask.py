@@ -18,7 +18,7 @@ from mundap.pipeline.search import search as search_index
 from mundap.pipeline.source import _line_of
 from mundap.reader.runtime import Reader
 from mundap.records import Answer
-from tests.cli.test_cli import mundap
+from tests.program import mundap
 
 FILLER = "the water of a mountain in the sun and the moon over it\n"
 

@@ -10,15 +10,8 @@ from mundap.diagnosis import examine
 from mundap.index.build import Options, build
 from mundap.models import folder
 from tests.conftest import make_model
+from tests.program import START, mundap, program
 from tests.systems import not_windows
-
-
-def mundap(*arguments, stdin=None, cwd=None):
-    """Run the real program in a process of its own."""
-    code = "from mundap.cli import run; run()"
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, input=stdin, cwd=cwd)
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 @pytest.fixture
@@ -30,7 +23,7 @@ def indexed(corpus, tmp_path, tiny_model):
 
 
 def test_without_arguments_the_three_commands_one_needs_first():
-    code, out, _ = mundap()
+    code, out, _ = program()
     assert code == 0
     for word in ("mundap index", "mundap ask", "mundap info"):
         assert word in out
@@ -189,8 +182,7 @@ def test_starting_up_loads_nothing_heavy():
 
 def test_odd_bytes_on_the_command_line(indexed):
     for arguments in (["search", "-i", str(indexed), b"zebra \xff"], ["delete", "-i", str(indexed), b"\xff"]):
-        code = "import sys; from mundap.cli import run; run()"
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
+        done = subprocess.run([*START, *arguments], capture_output=True)
         assert done.returncode in (0, 3)
         assert b"Traceback" not in done.stderr
 
@@ -226,7 +218,7 @@ def test_interrupt_and_broken_pipe(indexed, corpus, tmp_path):
 
     (corpus / "big.txt").write_text("many words here " * 300_000)
     process = subprocess.Popen(
-        [sys.executable, "-c", "from mundap.cli import run; run()", "index", str(corpus), "-o", str(tmp_path / "j")],
+        [*START, "index", str(corpus), "-o", str(tmp_path / "j")],
         stderr=subprocess.PIPE,
         # Who runs the tests in the background of a shell has interrupts ignored, and so would this process.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

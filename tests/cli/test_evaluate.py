@@ -1,11 +1,11 @@
-"""Training data and evaluation as a user runs them: real processes, the example questions, the shipped model."""
+"""Training data and evaluation as a user runs them: the example questions, the shipped model."""
 
 import json
 
 import pytest
 
-from tests.cli.test_cli import mundap
 from tests.conftest import EXAMPLES
+from tests.program import mundap, program
 from tests.systems import not_windows
 
 QUESTIONS = EXAMPLES / "questions.jsonl"
@@ -228,7 +228,7 @@ def test_what_was_dropped_is_written_when_all_are(example, tmp_path):
 def test_questions_from_a_pipe(example, tmp_path):
     rows = QUESTIONS.read_text("utf-8").splitlines()[:3]
     lines = "\n".join(rows).encode()
-    code, out, err = mundap("data", "make", "-i", example, "-q", "/dev/stdin", "-o", tmp_path / "a.jsonl", stdin=lines)
+    code, out, err = program("data", "make", "-i", example, "-q", "/dev/stdin", "-o", tmp_path / "a.jsonl", stdin=lines)
     assert code == 0, err
     assert "3 examples of 3 questions" in out
     code, out, err = mundap("evaluate", "retrieval", "-i", example, "-q", "-", "--mode", "bm25", "--json", stdin=lines)

@@ -7,27 +7,36 @@ import math
 import os
 import re
 import subprocess
-import sys
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 
-import mundap
+from mundap import cli
 from mundap.cli import _VERBS, main
 from mundap.errors import Message
+from tests.program import START, mundap
 
-MESSAGES = Path(mundap.__file__).parent / "locale" / "ko" / "LC_MESSAGES"
+SOURCE = Path(cli.__file__).parent.parent
+MESSAGES = SOURCE / "locale" / "ko" / "LC_MESSAGES"
 HANGUL = re.compile("[가-힣]")
 
 
 def run(*words, language="ko", folder=None):
+    """In a process of its own: for the help, which stays in the language in which it was first asked for."""
     environment = {**os.environ, "LANGUAGE": language, "LANG": "C.UTF-8"}
-    command = [sys.executable, "-c", "from mundap.cli import run; run()", *map(str, words)]
+    command = [*START, *map(str, words)]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment, cwd=folder, stdin=subprocess.DEVNULL
     )
+
+
+def run_here(*words, language="ko", folder=None):
+    """Within this process, which loads the analyser of Korean once."""
+    code, out, errors = mundap(*words, language=language, cwd=folder)
+    return SimpleNamespace(returncode=code, stdout=out, stderr=errors)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +127,7 @@ def words_of(folder):
 
 def test_no_message_is_obsolete(catalog):
     shown = {text for verb in _VERBS for text in help_of(verb)} | {inspect.cleandoc(main.help)}
-    shown.update(words_of(Path(mundap.__file__).parent))
+    shown.update(words_of(SOURCE))
     shown.update(words_of(Path(click.__file__).parent))  # its own messages are looked up in our catalogue
     english = [text for message in catalog if message.id for text in listed(message.id)]
     assert [text for text in english if text not in shown] == []
@@ -134,13 +143,13 @@ def test_korean_by_the_environment_and_by_the_option(tmp_path):
     assert "문서 1건, 지문 1개" in made.stdout
     assert "온전합니다" in run("--lang", "ko", "verify", language="en", folder=tmp_path).stdout
     assert "whole" in run("--lang", "en", "verify", folder=tmp_path).stdout
-    assert "찾은 것이 없습니다" in run("search", "zzz", folder=tmp_path).stdout
-    assert "질문이 비어" in run("search", " ", folder=tmp_path).stderr
+    assert "찾은 것이 없습니다" in run_here("search", "zzz", folder=tmp_path).stdout
+    assert "질문이 비어" in run_here("search", " ", folder=tmp_path).stderr
 
 
 def test_errors_in_korean(tmp_path):
-    missing = run("info", folder=tmp_path)
-    assert "그런 파일이나 폴더가 없습니다" in run("index", "nothing.txt", folder=tmp_path).stderr
+    missing = run_here("info", folder=tmp_path)
+    assert "그런 파일이나 폴더가 없습니다" in run_here("index", "nothing.txt", folder=tmp_path).stderr
     assert missing.returncode == 1 and "색인이 없습니다" in missing.stderr and str(tmp_path) in missing.stderr
     assert "오류" in run("nonsense").stderr
 
@@ -158,41 +167,41 @@ def test_what_was_skipped_in_korean(tmp_path):
         '{"id": "1", "text": "인천도 항구다."}\n{"id": "1", "text": "또 있다."}\n', "utf-8"
     )
     (tmp_path / "d.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    made = run("index", ".", "--model", "none", folder=tmp_path)
+    made = run_here("index", ".", "--model", "none", folder=tmp_path)
     assert made.returncode == 3
     assert re.search(r"건너뜀 b\.jsonl:2: JSON이 아님 \(.+\)", made.stderr)
     assert "건너뜀 c.jsonl: ID '1'이(가) 겹칩니다: b.jsonl에 이미 있습니다" in made.stderr
     assert "파일 1개 제외: 그림" in made.stderr
-    assert "JSON이 아님" in run("list", "--skipped", folder=tmp_path).stdout
-    gone = run("delete", "nothing", folder=tmp_path)
+    assert "JSON이 아님" in run_here("list", "--skipped", folder=tmp_path).stdout
+    gone = run_here("delete", "nothing", folder=tmp_path)
     assert "건너뜀 nothing: 이 ID의 문서가 없습니다." in gone.stderr
 
 
 def test_damage_in_korean(tmp_path):
     (tmp_path / "a.txt").write_text("서울은 수도다.", "utf-8")
-    run("index", "a.txt", "--model", "none", folder=tmp_path)
+    run_here("index", "a.txt", "--model", "none", folder=tmp_path)
     part = next((tmp_path / ".mundap" / "segments").glob("*/*passages*"))
     part.write_bytes(part.read_bytes() + b"more")
-    found = run("verify", folder=tmp_path).stderr
+    found = run_here("verify", folder=tmp_path).stderr
     assert re.search(r"파일의 크기가 \d+바이트가 아니라 \d+바이트입니다", found) and "손상되었습니다" in found
     # A problem within an error, and both in the language of the user.
-    repaired = run("verify", "--repair", folder=tmp_path).stderr
+    repaired = run_here("verify", "--repair", folder=tmp_path).stderr
     assert re.search(r"바이트입니다\. 한 벌만 저장된 것은", repaired)
     assert "is missing" not in repaired and " bytes" not in repaired
 
 
 def test_a_question_that_the_reader_cannot_read_in_korean(tmp_path):
     (tmp_path / "a.txt").write_text("서울은 대한민국의 수도다.", "utf-8")
-    run("index", "a.txt", "--model", "none", folder=tmp_path)
-    said = run("ask", "수도는?", "--reader", "reader", folder=tmp_path).stdout
+    run_here("index", "a.txt", "--model", "none", folder=tmp_path)
+    said = run_here("ask", "수도는?", "--reader", "reader", folder=tmp_path).stdout
     assert "리더(reader)가 영어만 알아서 지문을 읽지 못했습니다" in said and "찾은 것 가운데 가장 좋은 지문" in said
-    ordered = run("search", "수도는?", "--rerank", "--reader", "reader", folder=tmp_path).stderr
+    ordered = run_here("search", "수도는?", "--rerank", "--reader", "reader", folder=tmp_path).stderr
     assert "리더(reader)가 영어만 알아서 검색 순서 그대로" in ordered
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "wrong answers for free"), ("ko", "공짜 오답")])
 def test_the_tour(language, words, example_index):
-    done = run("tour", "--no-pause", "-i", example_index.path, language=language)
+    done = run_here("tour", "--no-pause", "-i", example_index.path, language=language)
     assert done.returncode == 0, done.stderr
     text = done.stdout
     assert words in text

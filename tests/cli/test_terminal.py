@@ -9,7 +9,7 @@ import pytest
 
 from mundap.cli import ask as asking
 from mundap.models.folder import ReaderConfig
-from tests.cli.test_cli import mundap
+from tests.program import mundap
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from tests.cli.test_cli import mundap
 from tests.documents.wikipedia.making import multistream, page, pages, plain
+from tests.program import mundap
 from tests.systems import not_windows
 
 

@@ -7,8 +7,8 @@ import pytest
 from mundap.datasets.predictions import read_predictions
 from mundap.errors import MundapError
 from mundap.evaluation.answers import AnswersTask, measure
-from tests.cli.test_cli import mundap
 from tests.evaluation.test_answers import ASKED, GIVEN, as_lines, data, figures, squad_file, squad_scores, texts
+from tests.program import mundap
 
 __all__ = ["data"]  # fixtures
 

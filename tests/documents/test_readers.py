@@ -13,6 +13,11 @@ from mundap.records import Document, Skipped
 from tests.systems import linux_only, not_windows
 
 
+@pytest.fixture(autouse=True)
+def readers_live_on():
+    """Here each starts its own, and ends it."""
+
+
 def source(path):
     return SourceFile(path, path.name, path.name)
 

@@ -1,18 +1,19 @@
-"""The commands on an index in an engine, as processes."""
+"""The commands on an index in an engine."""
 
 import json
-import subprocess
-import sys
+from types import SimpleNamespace
 
 import pytest
+
+from tests.program import mundap as run_here
+from tests.program import program
 
 pytest.importorskip("milvus_lite", reason="pip install 'mundap[milvus]'")
 
 
-def mundap(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "mundap", *map(str, words)], capture_output=True, text=True, timeout=300
-    )
+def mundap(*words, how=run_here):
+    code, out, errors = how(*words)
+    return SimpleNamespace(returncode=code, stdout=out, stderr=errors)
 
 
 def test_from_files_to_hits_and_back(corpus, tmp_path, tiny_model):
@@ -41,14 +42,14 @@ def rounded(value):
 
 
 def test_served_as_on_the_command_line(corpus, tmp_path, tiny_model, tiny_reader):
-    """milvus-lite is open in one process at a time: first the commands, then the server."""
+    """milvus-lite is open in one process at a time: first the commands, which end, then the server."""
     from tests.serving.conftest import Server
 
     place = f"milvus+lite://{tmp_path}/i.db?collection=books"
-    assert mundap("index", corpus, "-o", place, "--model", tiny_model).returncode == 0
+    assert mundap("index", corpus, "-o", place, "--model", tiny_model, how=program).returncode == 0
     asked, searched = "where is the river", "king music"
-    answered = mundap("ask", "-i", place, "--json", "--threshold", 0, "--reader", tiny_reader, asked)
-    found = mundap("search", "-i", place, "--json", "-k", 4, searched)
+    answered = mundap("ask", "-i", place, "--json", "--threshold", 0, "--reader", tiny_reader, asked, how=program)
+    found = mundap("search", "-i", place, "--json", "-k", 4, searched, how=program)
     assert (answered.returncode, found.returncode) == (0, 0), answered.stderr + found.stderr
     server = Server(["-m", "mundap", "serve", "-i", place, "--port", "0", "--reader", str(tiny_reader)])
     try:

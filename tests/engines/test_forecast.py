@@ -6,7 +6,7 @@ from mundap.engines.forecast import Forecast, forecast
 from mundap.engines.plan import Need
 from mundap.errors import UsageError
 from mundap.index.build import Options
-from tests.cli.test_cli import mundap
+from tests.program import mundap
 
 
 def test_a_dry_run_tells_what_the_build_then_makes_and_writes_nothing(corpus, tmp_path, tiny_model):

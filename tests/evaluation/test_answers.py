@@ -13,8 +13,8 @@ from mundap.errors import MundapError, UsageError
 from mundap.evaluation.answers import AnswersTask, measure
 from mundap.evaluation.confidence import fit
 from mundap.models.folder import ReaderConfig
-from tests.cli.test_cli import mundap
 from tests.conftest import make_reader
+from tests.program import mundap
 
 # The rules of SQuAD v1.1's own script.
 

@@ -12,8 +12,8 @@ from mundap.evaluation.answers import AnswersTask, measure
 from mundap.evaluation.confidence import fit
 from mundap.models.folder import ReaderConfig
 from mundap.records import Question
-from tests.cli.test_cli import mundap
 from tests.conftest import make_reader
+from tests.program import mundap
 
 VILLAIN = {"id": "1", "title": "", "text": "a film with a villain", "score": "2"}
 LORD = {"id": "2", "title": "", "text": "the lord of a ring", "score": "1"}

@@ -13,8 +13,8 @@ from mundap.reader.answering import answer_from
 from mundap.reader.confidence import confidence
 from mundap.reader.runtime import Reader
 from mundap.records import Hit, Passage
-from tests.cli.test_cli import mundap
 from tests.conftest import make_reader
+from tests.program import mundap
 
 CURVE = {"bias": 0.0, "selection": 0.5}
 

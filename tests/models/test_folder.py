@@ -10,8 +10,8 @@ import pytest
 from mundap import Encoder, Reader
 from mundap.errors import ModelError
 from mundap.models.folder import EncoderConfig, FittedConfidence, ReaderConfig, replacing_model
-from tests.cli.test_cli import mundap
 from tests.conftest import make_model, make_reader
+from tests.program import mundap
 from tests.systems import not_windows
 
 

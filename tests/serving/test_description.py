@@ -8,9 +8,6 @@ from hypothesis.errors import Unsatisfiable
 
 from mundap import Index
 
-schemathesis = pytest.importorskip("schemathesis", reason="needs the extra `dev`")
-checks = pytest.importorskip("schemathesis.specs.openapi.checks")
-
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory, tiny_model, tiny_reader, start):
@@ -21,18 +18,20 @@ def address(tmp_path_factory, tiny_model, tiny_reader, start):
     return start({"main": folder / "i"}, tiny_reader, writable=True, limits=limits).address
 
 
-MODES = list(schemathesis.GenerationMode)
 HARMLESS = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None, "derandomize": True}
 
 
 def test_the_api_does_what_it_says(address):
     """Good and bad requests to every operation: no crash, and responses as described."""
+    # Only here: it takes seconds to import, and every process that runs tests imports all of their files.
+    schemathesis = pytest.importorskip("schemathesis", reason="needs the extra `dev`")
+    checks = pytest.importorskip("schemathesis.specs.openapi.checks")
     api = schemathesis.openapi.from_url(f"{address}/openapi.json")
     # A query that is too long is refused by the size of its head, before anything looks at what it says.
     api.config.checks.negative_data_rejection.expected_statuses.append("431")
     tried = set()
     for operation in (found.ok() for found in api.get_all_operations()):
-        for mode in MODES:
+        for mode in schemathesis.GenerationMode:
 
             @settings(max_examples=8, **HARMLESS)
             @given(operation.as_strategy(generation_mode=mode))

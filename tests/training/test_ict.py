@@ -38,8 +38,8 @@ def test_the_same_each_time_and_nothing_from_a_single_sentence():
 def test_pre_training_and_training_from_the_command_line(tmp_path):
     pytest.importorskip("torch")
     from mundap import Index
-    from tests.cli.test_cli import mundap
     from tests.encoder.test_export import make_checkpoint
+    from tests.program import mundap
 
     (tmp_path / "docs").mkdir()
     for number in range(60):

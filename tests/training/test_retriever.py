@@ -13,6 +13,7 @@ import pytest
 from mundap.errors import ModelError, MundapError
 from mundap.training import recipe_files
 from mundap.training.recipe import DataSet, RetrieverRecipe
+from tests.program import mundap
 from tests.systems import not_windows
 from tests.training.parts import recipe
 
@@ -152,22 +153,24 @@ retriever.train(chosen, lambda p: print(p.step, flush=True))
 """
 
 
-def run(folder, kill_at=None):
+def run_and_kill(folder, step):
+    """Train in a process of its own, until it has done so many steps."""
     (folder / "go.py").write_text(CODE)
     command = [sys.executable, str(folder / "go.py"), str(folder / "recipe.toml")]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     for line in process.stdout:
-        if kill_at is not None and line.strip() == str(kill_at):
+        if line.strip() == str(step):
             process.send_signal(signal.SIGKILL)
             break
     _, errors = process.communicate(timeout=240)
-    assert kill_at is not None or process.returncode == 0, errors
-    return process.returncode
+    assert process.returncode == -signal.SIGKILL, errors
 
 
 @not_windows
 def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
+    from mundap.training.retriever import train
+
     curves = []
     for name, kill in (("whole", None), ("killed", 11)):
         folder = tmp_path / name
@@ -175,9 +178,9 @@ def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
         chosen = recipe(files, folder / "out", checkpoint_minutes=1e-4, dropout=0.1, eval_steps=4, max_steps=16)
         (folder / "recipe.toml").write_text(recipe_files.dump(chosen))
         if kill:
-            assert run(folder, kill_at=kill) == -signal.SIGKILL
+            run_and_kill(folder, kill)
             assert not (folder / "out" / "model").exists()
-        run(folder)
+        assert bool(train(chosen).resumed) == bool(kill)
         curves.append(log_of(folder / "out"))
     assert len(curves[0]) == 16 + 1 + 4
     assert curves[0] == curves[1]
@@ -209,14 +212,14 @@ def test_two_processes_of_torchrun_train_as_one(files, tmp_path):
         str(29500 + os.getpid() % 1000),
         "-m",
     ]
-    curves = []
-    for name, launcher in (("one", []), ("two", torchrun)):
-        # The form that docs/training.md gives, with options that torchrun must leave to the module.
-        words = ["mundap", "train", "retriever", tmp_path / "recipe.toml", "--base-model", files / "start"]
-        command = [sys.executable, "-m", *launcher, *words, "-o", tmp_path / name]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=400)
-        assert done.returncode == 0, done.stderr
-        curves.append(log_of(tmp_path / name))
+    # The form that docs/training.md gives, with options that torchrun must leave to the module.
+    words = ["train", "retriever", tmp_path / "recipe.toml", "--base-model", files / "start", "-o"]
+    code, _, errors = mundap(*words, tmp_path / "one")
+    assert code == 0, errors
+    command = [sys.executable, "-m", *torchrun, "mundap", *words, tmp_path / "two"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    curves = [log_of(tmp_path / name) for name in ("one", "two")]
     for (step, loss, dev), (step2, loss2, dev2) in zip(*curves, strict=True):
         assert step == step2
         if loss is not None:
