@@ -178,7 +178,9 @@ reader: .venv/ready-test $(QUESTIONS)
 	$(BIN)/mundap train reader $(OUT)/reader/third.toml
 	test -d $(OUT)/reader/third || $(BIN)/mundap models export $(OUT)/reader/runs/third/model -o $(OUT)/reader/third --precision int8
 	$(BIN)/mundap train reader $(OUT)/reader/fourth.toml
-	$(BIN)/mundap models export $(OUT)/reader/runs/fourth/model -o $(OUT)/reader/model --name reader --precision int8 \
+	test -d $(OUT)/reader/fourth || $(BIN)/mundap models export $(OUT)/reader/runs/fourth/model -o $(OUT)/reader/fourth --precision int8
+	$(BIN)/mundap train reader $(OUT)/reader/sixth.toml
+	$(BIN)/mundap models export $(OUT)/reader/runs/sixth/model -o $(OUT)/reader/model --name reader --precision int8 \
 	  --scripts latin --license MIT
 	$(BIN)/python recipes/reader/tune.py $(OUT)/reader -o $(OUT)/reader/tune
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \
