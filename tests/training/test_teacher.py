@@ -84,6 +84,36 @@ def test_who_thinks_as_the_teacher_has_nothing_to_learn(taught):
     assert slope(base_model=str(folder / "reader"), teacher_weight=0.5) > 1e-2  # the answers' share is learnt as ever
 
 
+def test_a_teacher_of_spans_alone(taught):
+    """Only windows with the answer are shown to it; selection and "no answer" come from the labels."""
+    from mundap.training.reader_loss import ReaderLoss
+    from mundap.training.teacher import Teacher
+    from tests.training.test_reader import make_learner
+
+    folder, chosen = taught
+    chosen = dataclasses.replace(chosen, base_model=str(folder / "reader"), distil="spans")
+    learner = make_learner(chosen)
+    groups = next(learner._batches._iterate(0)).groups
+    told = Teacher(chosen.teacher, spans_only=True).predict(groups)
+    answered = [bool(spans) for group in groups for spans in group.spans]
+    assert [one is not None for one in told] == answered
+    assert 0 < sum(answered) < len(answered)
+
+    def selection(distil, teacher):
+        group = groups[0]
+        loss = ReaderLoss([group], dataclasses.replace(chosen, distil=distil), teacher, "cpu")
+        return float(loss._selection_loss(group, torch.arange(len(group.windows), dtype=torch.float32), 0))
+
+    every = Teacher(chosen.teacher).predict(groups)
+    assert selection("spans", told) == selection("all", None)
+    assert selection("all", every) != pytest.approx(selection("all", None))
+
+    learner.model.train()
+    learner.backward(next(learner._batches._iterate(0)), 1.0)
+    slopes = {name: float(p.grad.abs().max()) for name, p in learner.model.named_parameters() if p.grad is not None}
+    assert slopes["selection.weight"] > 1e-2
+
+
 def test_training_brings_the_learner_near_the_teacher(taught):
     from mundap.training.reader import train
     from tests.training.test_reader import make_learner

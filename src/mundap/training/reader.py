@@ -67,7 +67,7 @@ class ReaderLearner:
         self._batches = ReaderBatches(self.files, recipe, self._windows, processes.rank, processes.world)
         self._teacher: Teacher | None = None
         if recipe.teacher:
-            self._teacher = Teacher(recipe.teacher)
+            self._teacher = Teacher(recipe.teacher, spans_only=recipe.distil == "spans")
 
     def _open(self) -> None:
         """The network, and how it sees a passage."""

@@ -19,12 +19,12 @@ class ReaderLoss:
     Args:
         groups: Questions with their passages.
         recipe: Which losses, and their weights.
-        teacher: The teacher's output for every window, or nothing.
+        teacher: The teacher's output for every window it was asked about, or nothing.
         device: Where to compute.
     """
 
     def __init__(
-        self, groups: Sequence[Group], recipe: ReaderRecipe, teacher: Sequence[TeacherOutput] | None, device: Any
+        self, groups: Sequence[Group], recipe: ReaderRecipe, teacher: Sequence[TeacherOutput | None] | None, device: Any
     ) -> None:
         self._groups = groups
         self._recipe = recipe
@@ -84,19 +84,25 @@ class ReaderLoss:
         values = losses.span_nll(starts, ends, answers, weights, self._recipe.span_loss == "hard_em")
         if self._teacher is None:
             return values
-        windows = [self.windows[number] for number in numbers]
         taught = [self._teacher[number] for number in numbers]
-        distilled = _distilled(starts, windows, [one.starts for one in taught])
-        distilled = distilled + _distilled(ends, windows, [one.ends for one in taught])
-        has_answer = torch.tensor([bool(places) for places in answers], device=self._device)
+        rows = [row for row, one in enumerate(taught) if one is not None]
+        if not rows:
+            return values
+        windows = [self.windows[numbers[row]] for row in rows]
+        outputs = [one for one in taught if one is not None]
+        distilled = _distilled(starts[rows], windows, [one.starts for one in outputs])
+        distilled = distilled + _distilled(ends[rows], windows, [one.ends for one in outputs])
+        has_answer = torch.tensor([bool(answers[row]) for row in rows], device=self._device)
         share = self._recipe.teacher_weight
-        return (1 - share) * values + share * torch.where(has_answer, 1.0, weights) * distilled
+        mixed = (1 - share) * values[rows] + share * torch.where(has_answer, 1.0, weights[rows]) * distilled
+        return values.index_copy(0, torch.tensor(rows, device=self._device), mixed)
 
     def _selection_loss(self, group: Group, scores: Any, first: int) -> Any:
         value = losses.selection_nll(scores, group.target)
-        if self._teacher is None:
+        if self._teacher is None or self._recipe.distil == "spans":
             return value
-        theirs = scores.new_tensor([one.selection for one in self._teacher[first : first + len(scores)]])
+        taught = self._teacher[first : first + len(scores)]
+        theirs = scores.new_tensor([one.selection for one in taught if one is not None])
         share = self._recipe.teacher_weight
         return (1 - share) * value + share * losses.selection_distillation(scores, theirs)
 

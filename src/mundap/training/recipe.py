@@ -255,6 +255,8 @@ class ReaderRecipe(TrainingRecipe):
             likelihood of the passages with the answer by the retriever's scores alone.
         teacher: The model folder of a larger reader to distil from.
         teacher_weight: The teacher's share in the loss; the rest is the answers'.
+        distil: What the teacher teaches: `all`, or only the `spans` of passages that have the answer. Then a reader that
+            is its own teacher learns to choose among passages without unlearning where answers begin and end.
         metric: The dev figure that selects the checkpoint.
     """
 
@@ -272,6 +274,7 @@ class ReaderRecipe(TrainingRecipe):
     retriever_weight: float = 1.0
     teacher: str = ""
     teacher_weight: float = 0.7
+    distil: Literal["all", "spans"] = "all"
     metric: Literal["nll", "rank", "top1", "em", "f1", "gold_em", "gold_f1"] = "f1"
 
     def __post_init__(self) -> None:

@@ -28,27 +28,43 @@ class TeacherOutput:
 
 
 class Teacher:
-    """An exported reader that a smaller one learns from. It may have another tokenizer.
+    """An exported reader that another one learns from. It may have another tokenizer.
+
+    Args:
+        folder: Its model folder.
+        spans_only: It is asked about passages that have the answer, and only about their spans.
 
     Raises:
-        UsageError: It has no selection head.
+        UsageError: It has no selection head, and is to teach selection.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, spans_only: bool = False) -> None:
         self._reader = Reader.from_pretrained(folder)
-        if self._reader.config.selection != "head":
+        self._spans_only = spans_only
+        if self._reader.config.selection != "head" and not spans_only:
             raise UsageError(f"{folder} cannot be a teacher: it does not say how well a passage fits")
 
-    def predict(self, groups: Sequence[Group]) -> list[TeacherOutput]:
-        """The teacher's output for each window of the groups."""
+    def predict(self, groups: Sequence[Group]) -> list[TeacherOutput | None]:
+        """The teacher's output for each window of the groups; None where it is not asked."""
+        wanted = [self._wanted(group) for group in groups]
         asked = []
-        for group in groups:
-            asked.append((group.question.text, [(one.title, one.text) for one in group.passages]))
-        outputs = []
-        for group, rows in zip(groups, self._reader.read_batch(asked), strict=True):
-            for scored, window in zip(rows, group.windows, strict=True):
-                outputs.append(_aligned(_nearest(scored, window), window))
+        for group, numbers in zip(groups, wanted, strict=True):
+            passages = [group.passages[number] for number in numbers]
+            asked.append((group.question.text, [(one.title, one.text) for one in passages]))
+        outputs: list[TeacherOutput | None] = []
+        for group, numbers, rows in zip(groups, wanted, self._reader.read_batch(asked), strict=True):
+            of_group: list[TeacherOutput | None] = [None] * len(group.windows)
+            for number, scored in zip(numbers, rows, strict=True):
+                window = group.windows[number]
+                of_group[number] = _aligned(_nearest(scored, window), window)
+            outputs += of_group
         return outputs
+
+    def _wanted(self, group: Group) -> list[int]:
+        """The numbers of the windows that it is asked about."""
+        if not self._spans_only:
+            return list(range(len(group.windows)))
+        return [number for number, spans in enumerate(group.spans) if spans]
 
 
 def _nearest(scored: Sequence[Scored], window: Window) -> Scored:
