@@ -155,6 +155,73 @@ def test_the_command(inputs, data, monkeypatch):
     assert not list(inputs.out.glob("runs/*/model"))
 
 
+def test_all_runs_what_the_data_allows(inputs, data, monkeypatch, tmp_path):
+    from mundap.experiments import scales
+    from tests.program import mundap
+
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "corpus.jsonl").write_bytes((data / "corpus.jsonl").read_bytes())
+    for part in ("train", "test"):
+        rows = [json.loads(line) for line in (data / f"one-{part}.jsonl").read_text().splitlines()]
+        for row in rows:
+            del row["positive_ctxs"]
+        (bare / f"one-{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    few = ("cross-dataset", "gold-vs-distant", "cross-batch")
+    monkeypatch.setattr(experiments, "EXPERIMENTS", {name: experiments.EXPERIMENTS[name] for name in few})
+    monkeypatch.setitem(scales.SCALES, "tiny", replace(inputs.scale, seeds=1))
+    given = ["--data", bare, "--base-model", data / "base", "--scale", "tiny"]
+    code, out, errors = mundap("reproduce", "all", *given, "-o", tmp_path / "all")
+    assert code == 3, errors
+    assert "skipped cross-dataset: cross-dataset needs two data sets or more" in errors
+    assert "one-train.jsonl names no gold passages" in errors
+    assert "Cross-batch negatives beat in-batch ones: " in out
+    # One by its name is not skipped: it fails.
+    code, _, errors = mundap("reproduce", "gold-vs-distant", *given, "-o", tmp_path / "one")
+    assert code == 2
+    assert "names no gold passages" in errors
+    # And any other mistake ends all of them.
+    other = ["--data", data, "--base-model", data / "base", "--scale", "tiny"]
+    code, _, errors = mundap("reproduce", "all", *other, "-o", tmp_path / "all")
+    assert code == 2
+    assert "Choose another folder" in errors
+
+
+def test_gold_passages_are_compared_for_questions_that_have_one(inputs, tmp_path):
+    from mundap.experiments.data import DataFiles
+    from mundap.experiments.examples import _alike
+    from mundap.experiments.lab import Lab
+
+    train, test = inputs.files.sets["one"]
+    rows = [json.loads(line) for line in train.read_text().splitlines()]
+    for row in rows[:6]:
+        del row["positive_ctxs"]
+    (tmp_path / "some-train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = DataFiles(inputs.files.corpus, {"one": (tmp_path / "some-train.jsonl", test)})
+    lab = Lab(replace(inputs, files=files, scale=replace(inputs.scale, questions=0)))
+    without = {row["question"] for row in rows[:6]}
+    for chosen in _alike(lab):
+        asked = {json.loads(line)["question"] for line in open(chosen.path)}
+        assert len(asked) > 8
+        assert not asked & without
+
+
+def test_the_bundled_questions_keep_their_gold_passages(tmp_path):
+    from mundap.datasets import queries
+    from mundap.experiments.data import bundled_data
+    from mundap.index.index import Index
+    from mundap.mining.gold import find_gold
+
+    files = bundled_data(tmp_path)
+    index = Index.build(list(files.corpus), tmp_path / "index", model="none")
+    for path in files.sets["examples"]:
+        asked, _ = queries.read_all(path)
+        found = [find_gold(index, question) for question in asked]
+        assert sum(map(bool, found)) > 0.95 * len(asked)
+        for question, passages in zip(asked, found, strict=True):
+            assert {one.document for one in passages} <= {one.id for one in question.gold}
+
+
 def test_full_scale_cuts_nothing_and_says_what_it_takes(inputs):
     from mundap.experiments import frame
     from mundap.experiments.lab import Lab

@@ -1,5 +1,7 @@
 """`mundap reproduce`."""
 
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ def reproduce(
 
     OUT/EXPERIMENT/report.html shows the figures beside the paper's, with plots and recipes; results.json and
     results.md beside it have the same. An experiment that was stopped resumes when the same command is given again, and
-    those with the same OUT share data and runs.
+    those with the same OUT share data and runs. Of `all`, those that cannot be made with the data are skipped (exit 3).
 
     \b
     Examples:
@@ -70,15 +72,39 @@ def reproduce(
     reader_path = None
     if reader:
         reader_path = Path(reader)
-    found = []
-    for one in names:
+
+    def run(one: str) -> dict[str, Any]:
         kept = keep_models or one != names[-1]  # a later table may have the same arms
         inputs = Inputs(files, Path(base_model), Path(out) / one, size, reader_path, kept, Path(out))
-        found.append(experiments.run(one, inputs, shared.note))
+        found = experiments.run(one, inputs, shared.note)
         if not as_json:
-            _tell(found[-1])
+            _tell(found)
+        return found
+
+    if name == "all":
+        _run_all(names, run, as_json)
+        return
+    found = run(names[0])
     if as_json:
-        shared.print_json(found if name == "all" else found[0])
+        shared.print_json(found)
+
+
+def _run_all(names: Sequence[str], run: Callable[[str], dict[str, Any]], as_json: bool) -> None:
+    """Run what can be run with the data. If that is not everything, the exit code says so."""
+    from mundap.errors import Message
+    from mundap.experiments.data import UnsuitableData
+    from mundap.records import Skipped
+
+    found = []
+    for name in names:
+        try:
+            found.append(run(name))
+        except UnsuitableData as error:
+            shared.tell_skipped([Skipped(name, Message(error.message, **error.facts))], 1)
+    if as_json:
+        shared.print_json(found)
+    if len(found) < len(names):
+        sys.exit(3)
 
 
 def _names(name: str) -> list[str]:

@@ -34,6 +34,10 @@ _AT_ONCE = 256
 _EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
+class UnsuitableData(UsageError):
+    """An experiment cannot be made with the data it was given; others can."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataFiles:
     """Where an experiment's data is.
@@ -81,7 +85,8 @@ def bundled_data(scratch: Path) -> DataFiles:
             "the examples are not installed: run this in a clone of the repository, or give data of your own"
         )
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    english = [{"question": row["question"], "answers": row["answers"]} for row in rows if row["language"] == "en"]
+    kept = ("question", "answers", "gold")  # the gold passages are those of the file that `gold` names
+    english = [{name: row[name] for name in kept} for row in rows if row["language"] == "en"]
     random.Random(0).shuffle(english)  # noqa: S311
     half = len(english) // 2
     files = (scratch / "examples-train.jsonl", scratch / "examples-test.jsonl")

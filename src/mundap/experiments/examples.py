@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mundap.datasets import queries
 from mundap.datasets.examples import read_examples
-from mundap.errors import UsageError
-from mundap.experiments.data import write_mined
+from mundap.experiments.data import UnsuitableData, write_mined
 from mundap.experiments.frame import Arm, Claim, Column, Plan, slug
 from mundap.experiments.lab import Lab
 from mundap.experiments.negatives import SMALLER
@@ -70,7 +70,12 @@ def _limited(name: str, count: int) -> Any:
 
 
 def gold_vs_distant(lab: Lab) -> Plan:
-    """DPR's appendix A: the gold passage, or the highest BM25 passage with the answer."""
+    """DPR's appendix A: the gold passage, or the highest BM25 passage with the answer.
+
+    Raises:
+        UnsuitableData: The training file names no gold passages.
+    """
+    _with_gold(lab)
 
     def gold(lab: Lab, seed: int) -> Mapping[str, Any]:
         return lab.retrieval("gold", seed, sets=[_alike(lab)[0]])
@@ -88,6 +93,17 @@ def gold_vs_distant(lab: Lab) -> Plan:
     )
 
 
+def _with_gold(lab: Lab) -> set[str]:
+    """The ids of the training questions whose file names their gold passage."""
+    path = lab.inputs.files.sets[lab.data.first][0]
+    asked, _ = queries.read_all(path)
+    names = {one.id for one in asked if one.gold}
+    if not names:
+        message = "{path} names no gold passages, so that there is nothing to compare: gold-vs-distant needs them"
+        raise UnsuitableData(message, path=path)
+    return names
+
+
 def _alike(lab: Lab) -> tuple[DataSet, DataSet]:
     """The same questions with their gold passages, and with passages that BM25 finds."""
     folder = lab.data_folder
@@ -100,14 +116,14 @@ def _alike(lab: Lab) -> tuple[DataSet, DataSet]:
 
 def _write_alike(lab: Lab, gold_path: Path, distant_path: Path) -> None:
     index = Index(lab.data.index)
-    gold = {}
+    gold, names = {}, _with_gold(lab)
     for one in read_examples(lab.data.train[lab.data.first]):
-        if isinstance(one, Example) and one.question.answers:
+        if isinstance(one, Example) and one.question.answers and one.question.id in names:
             gold[one.question.id] = one
     distant = _distant(lab, index, [one.question for one in gold.values()])
     both = [name for name in gold if name in distant]
     if len(both) < lab.scale.batch_size:
-        raise UsageError(f"only {len(both)} questions have a gold and a distant positive: too few")
+        raise UnsuitableData("only {count} questions have a gold and a distant positive: too few", count=len(both))
     write_mined([gold[name] for name in both], index, gold_path)
     write_mined([distant[name] for name in both], index, distant_path)
 

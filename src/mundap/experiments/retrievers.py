@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mundap.errors import UsageError
+from mundap.experiments.data import UnsuitableData
 from mundap.experiments.frame import Arm, Claim, Column, Plan, slug
 from mundap.experiments.lab import Lab
 from mundap.experiments.negatives import SMALLER
@@ -115,10 +115,10 @@ def cross_dataset(lab: Lab) -> Plan:
     """DPR's generalisation test: trained on the largest set only, tested on the others.
 
     Raises:
-        UsageError: There is only one data set.
+        UnsuitableData: There is only one data set.
     """
     if len(lab.data.test) < 2:
-        raise UsageError("cross-dataset needs two data sets or more: NAME-train.* and NAME-test.* of each")
+        raise UnsuitableData("cross-dataset needs two data sets or more: NAME-train.* and NAME-test.* of each")
     source = lab.data.first
     others = [name for name in lab.data.test if name != source]
 
