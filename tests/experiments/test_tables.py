@@ -66,6 +66,9 @@ def test_the_experiment_runs(name, inputs):
         assert rows["random"]["documents_ndcg10"] == {"paper": 0.543}  # quoted: not measured
         assert rows["random"]["recall"]["mean"] == 1.0  # of a corpus with fewer than a thousand passages
         assert "[0.543]" in page
+        assert "Norm of the gradient over the steps, bottom third of the layers" in page
+        assert "middle third of the layers" not in page  # there is none of two layers
+        assert "judged" in found["caution"] and "hole" not in page.replace(found["caution"].replace("'", "&#x27;"), "")
 
 
 def test_of_a_document_the_best_chunk_counts(inputs):

@@ -21,6 +21,7 @@ from mundap.experiments.ranking import figures_of
 from mundap.training.ance import trainer
 from mundap.training.ance.exchange import ExchangeFolder
 from mundap.training.ance.negatives import Generation
+from mundap.training.gradients import LAYER_GROUPS
 
 WARM = "warm-up (BM25)"
 ANCE = "warm-up -> ANCE (FirstP)"
@@ -106,7 +107,9 @@ def plan(lab: Lab) -> Plan:
             "warm-up and what follows it have a schedule of the learning rate each, the other runs one over all steps. "
             "Kinds differ in number too: a question has one negative of its own with random, BM25 and ANCE, and with "
             "in-batch ones as many as the batch has passages. Where the test file names no gold passage, only "
-            "questions that BM25 answers within its top 100 are asked, which favours BM25."
+            "questions that BM25 answers within its top 100 are asked, which favours BM25. The paper's hole rate, the "
+            "share of the first ten passages that nobody has judged, is left out: questions with answers have no "
+            "judgements."
         ),
         appendix=_appendix,
     )
@@ -186,29 +189,38 @@ def _appendix(lab: Lab, outcomes: Outcomes) -> Extra:
         parts.append(f"<h3>Highest scores by rank, less the mean of the corpus</h3>{chart}")
         parts.append(f"<h3>“{html.escape(found.question)}” and its passages (t-SNE)</h3>{scatter(found.maps[name])}")
     parts.append(
-        "<p class=dim>Overlap: the share of a question's negatives that is among the 100 passages the model finds; one "
-        "less that is the hole rate of ANCE's refresh. Loss: of the positive and one negative. Gradient: its norm in "
-        "the first, the middle and the last layer.</p>"
+        "<p class=dim>Overlap: the share of a question's negatives that is among the 100 passages the model finds. "
+        "Loss: of the positive and one negative. Gradient: its norm in the first, the middle and the last layer.</p>"
     )
     return Extra({"evidence": found.numbers()}, parts)
 
 
+_CURVES = {
+    "loss": "Loss over the steps",
+    "grad_norm": "Norm of the gradient over the steps",
+    "grad_norm_bottom": "Norm of the gradient over the steps, bottom third of the layers",
+    "grad_norm_middle": "Norm of the gradient over the steps, middle third of the layers",
+    "grad_norm_top": "Norm of the gradient over the steps, top third of the layers",
+}
+
+
 def _training_curves(lab: Lab) -> list[str]:
-    """Loss and gradient norm over the steps of every arm's first run, as in ANCE's figure 4."""
-    curves: dict[str, dict[str, list[tuple[float, float]]]] = {"loss": {}, "grad_norm": {}}
+    """Loss and gradient norms over the steps of every arm's first run, as in ANCE's figure 4."""
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {figure: {} for figure in _CURVES}
     for name in (*_ALONE, *_AFTER):
         path = lab.folder(slug(name), 0) / "log.jsonl"
         if not path.exists():
             continue
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         for figure, lines in curves.items():
-            lines[name] = [(float(row["step"]), row[figure]) for row in rows if figure in row]
-    titles = {"loss": "Loss over the steps", "grad_norm": "Norm of the gradient over the steps"}
-    return [f"<h2>{titles[figure]}</h2>{line_chart(lines, 'step')}" for figure, lines in curves.items() if lines]
+            points = [(float(row["step"]), row[figure]) for row in rows if figure in row]
+            if points:  # there is no middle third of two layers
+                lines[name] = points
+    return [f"<h2>{_CURVES[figure]}</h2>{line_chart(lines, 'step')}" for figure, lines in curves.items() if lines]
 
 
 def _kinds(kinds: Mapping[str, Mapping[str, float]]) -> str:
-    columns = ("overlap", "loss", *(f"gradient_{group}" for group in evidence.GROUPS))
+    columns = ("overlap", "loss", *(f"gradient_{group}" for group in LAYER_GROUPS))
     head = "".join(f"<th>{name.replace('_', ', ')}</th>" for name in columns)
     rows = []
     for kind, figures in kinds.items():

@@ -25,9 +25,9 @@ from mundap.records import Context, Example
 from mundap.text.answers import Mode
 from mundap.training.ance.negatives import Generation, NegativeFilter
 from mundap.training.examples import ExampleFile
+from mundap.training.gradients import LAYER_GROUPS
 
 KINDS = ("random", "in-batch", "BM25", "ANN")
-GROUPS = ("bottom", "middle", "top")
 _QUESTIONS = 64
 _CURVES = 10
 _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -145,13 +145,13 @@ def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]]
             loss, norm = _gradient(model, example, one)
             losses.append(loss)
             norms.append(norm)
-    sizes = np.zeros(len(GROUPS))
+    sizes = np.zeros(len(LAYER_GROUPS))
     if norms:
         sizes = np.mean(norms, 0)
     return {
         "overlap": round(100 * float(np.mean(overlaps or [0.0])), 2),
         "loss": float(f"{np.mean(losses or [0.0]):.4g}"),
-        **{f"gradient_{group}": float(f"{size:.4g}") for group, size in zip(GROUPS, sizes, strict=True)},
+        **{f"gradient_{group}": float(f"{size:.4g}") for group, size in zip(LAYER_GROUPS, sizes, strict=True)},
     }
 
 

@@ -1,6 +1,6 @@
 """What the training loop and a learner tell each other."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,12 +30,14 @@ class StepResult:
         rank: The mean rank of the positive among the passages it competes with.
         negatives_age: With ANCE, how many batches ago the negatives' model was the current one.
         grad_norm: The norm of the gradient before clipping; known when all processes' gradients are summed.
+        layer_norms: The same in the `bottom`, `middle` and `top` third of the layers.
     """
 
     loss: float
     rank: float
     negatives_age: int | None = None
     grad_norm: float = 0.0
+    layer_norms: Mapping[str, float] = field(default_factory=dict)
 
 
 class Learner(Protocol):

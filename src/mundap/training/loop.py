@@ -14,6 +14,7 @@ from torch.optim.swa_utils import AveragedModel
 from mundap.disk import disk_errors
 from mundap.errors import MundapError, UsageError
 from mundap.training import checkpoints, run_folder
+from mundap.training.gradients import Gradients
 from mundap.training.learner import Learner, StepCallback, StepResult, TrainingProgress, TrainingResult
 from mundap.training.log import Log
 from mundap.training.processes import Processes
@@ -108,6 +109,7 @@ class _Loop:
         self.model.to(processes.device).train()
         self.steps = self._planned()
         self.trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.gradients = Gradients(self.model)
         groups = _parameter_groups(self.model, recipe.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, eps=1e-8, fused=True)
         self.scaler = torch.amp.GradScaler("cuda", enabled=recipe.precision == "fp16")
@@ -195,6 +197,7 @@ class _Loop:
             "rank": result.rank,
             "learning_rate": rate,
             "grad_norm": result.grad_norm,
+            **{f"grad_norm_{group}": norm for group, norm in result.layer_norms.items()},
             "examples_per_second": round(speed, 2),
         }
         if result.negatives_age is not None:
@@ -223,17 +226,18 @@ class _Loop:
                 f"{self.out / 'checkpoints'}."
             )
         self.processes.add_gradients(self.trainable)
-        norm = self._update()
-        return StepResult(loss, rank, results[-1].negatives_age, norm), count
+        norms = self._update()
+        whole = norms.pop("all")
+        return StepResult(loss, rank, results[-1].negatives_age, whole, norms), count
 
-    def _update(self) -> float:
-        """Clip the gradient and step; gives the norm before clipping."""
+    def _update(self) -> dict[str, float]:
+        """Clip the gradient and step; gives the norms before clipping, see `Gradients.clip`."""
         self.scaler.unscale_(self.optimizer)
-        norm = torch.nn.utils.clip_grad_norm_(self.trainable, self.recipe.max_grad_norm)
+        norms = self.gradients.clip(self.recipe.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        return float(norm)
+        return norms
 
     def _validate(self) -> None:
         figures = self.learner.validate()
