@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ def test_gold_passages_are_compared_for_questions_that_have_one(inputs, tmp_path
     lab = Lab(replace(inputs, files=files, scale=replace(inputs.scale, questions=0)))
     without = {row["question"] for row in rows[:6]}
     for chosen in _alike(lab):
-        asked = {json.loads(line)["question"] for line in open(chosen.path)}
+        asked = {json.loads(line)["question"] for line in Path(chosen.path).read_text().splitlines()}
         assert len(asked) > 8
         assert not asked & without
 

@@ -59,6 +59,24 @@ def test_the_experiment_runs(name, inputs):
         assert str(runs["reader-multi-0"] / "model") in recipe
         assert "two-train" in recipe or "two.jsonl" in recipe
         assert "mean" in found["arms"]["multi DPR, reader fine-tuned"]["two exact_match"]
+        multi = found["arms"]["multi BM25+DPR, reader fine-tuned"]
+        assert {"mean", "paper"} <= set(multi["exact_match"]) and "mean" in multi["two exact_match"]
+        assert multi["exact_match"]["paper"] == 38.8
+    if name == "table2":
+        from mundap.experiments.retrievers import _paper
+
+        assert _paper("multi ANCE", "nq") == {"nq top20": 82.1, "nq top100": 87.9}
+        assert _paper("multi ANCE", "trec") == {}
+        assert all("mean" in found["arms"]["multi ANCE"][f"{one} top20"] for one in ("one", "two"))
+        runs = json.loads((inputs.out / "runs.json").read_text())
+        recipe = (inputs.out / "runs" / runs["ance-multi-0"] / "recipe.toml").read_text()
+        assert f'base_model = "{inputs.out / "runs" / runs["multi-0"] / "model"}"' in recipe
+        assert "one-train.jsonl" in recipe and "two-train.jsonl" in recipe
+    if name == "speed":
+        flat, graph = (found["arms"][f"vector index, {kind}, per passage"]["ms"] for kind in ("flat", "HNSW"))
+        assert 0 < flat["mean"] < graph["mean"]
+        assert graph["paper"] == pytest.approx(1.456, abs=1e-3)  # 8.5 hours for 21,015,324
+        assert len(found["quoted"]) == 11
     if name == "ance":
         rows = found["arms"]
         assert rows["warm-up -> ANCE (MaxP)"]["documents_ndcg10"]["paper"] == 0.628

@@ -41,7 +41,7 @@ _TWO_SETS = "two data sets or more"
 # (3.3 ms) take in bf16, halved for two cores. In fp32 it is 1.6 times as much.
 EXPERIMENTS = {
     "table2": _Experiment(
-        "retrievers", "table2", "BM25, DPR, BM25+DPR and ANCE, trained on one set or on all", 44, 2.4,
+        "retrievers", "table2", "BM25, DPR, BM25+DPR and ANCE, trained on one set or on all", 47, 2.6,
         f"best with {_TWO_SETS}",
     ),
     "negatives": _Experiment("negatives", "plan", "random, BM25, gold and in-batch negatives, and how many", 11, 2.0),
@@ -59,7 +59,7 @@ EXPERIMENTS = {
         "retrievers", "cross_dataset", "trained on one set, tested on another", 15, 1.1, _TWO_SETS
     ),
     "qa": _Experiment(
-        "qa", "qa", "answers: exact match by retriever and reader", 42, 2.8, f"best with {_TWO_SETS} and --reader"
+        "qa", "qa", "answers: exact match by retriever and reader", 47, 2.8, f"best with {_TWO_SETS} and --reader"
     ),
     "joint": _Experiment(
         "qa", "joint", "retriever and reader trained together, or one after the other", 21, 1.7, "best with --reader"
