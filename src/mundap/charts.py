@@ -12,6 +12,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 58, 44, 120, 16
 
 _TITLE = 28  # height of the title of a chart in a picture
 _LABEL = 14  # height of a line of text
+_NAMES, _ROW = 280, 22  # width of the names of rows, and height of a row
 _FEW_POINTS = 12  # a curve with more gets no circles
 
 _ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -78,6 +79,43 @@ def line_chart(
         parts += _points(axes, name, curve, colour, across, unit)
         where = f"x={_WIDTH - _RIGHT + 8} y={heights[number] + 4:.1f}"
         parts.append(f"<text {where} style='fill:{colour}'>{html.escape(name[:18])}</text>")
+    return "".join([*parts, "</svg>"])
+
+
+def interval_chart(rows: Mapping[str, tuple[float, float]], across: str) -> str:
+    """Draw a row for each value: a dot, and a line as long as its interval.
+
+    Args:
+        rows: By name: the value, and half of the width of its interval; 0 where that is not known.
+        across: What the values are.
+    """
+    if not rows:
+        return "<p class=dim>Nothing to show.</p>"
+    ticks = _ticks(
+        min(value - half for value, half in rows.values()), max(value + half for value, half in rows.values())
+    )
+    bottom = _TOP + _ROW * len(rows)
+
+    def x(value: float) -> float:
+        return _NAMES + (_WIDTH - _NAMES - _LEFT) * (value - ticks[0]) / (ticks[-1] - ticks[0])
+
+    parts = [f"<svg viewBox='0 0 {_WIDTH} {bottom + _BOTTOM}' role=img aria-label='{html.escape(across)}'>"]
+    for tick in ticks:
+        place = f"{x(tick):.1f}"
+        parts.append(
+            f"<line x1={place} x2={place} y1={_TOP} y2={bottom} stroke='#8883'/>"
+            f"<text x={place} y={bottom + 18} text-anchor=middle>{_short(tick)}</text>"
+        )
+    for number, (name, (value, half)) in enumerate(rows.items()):
+        y = _TOP + _ROW * (number + 0.5)
+        parts += [
+            f"<text x={_NAMES - 10} y={y + 4} text-anchor=end>{html.escape(name[:46])}</text>",
+            f"<line x1={x(value - half):.1f} x2={x(value + half):.1f} y1={y} y2={y} stroke='{COLOURS[0]}' stroke-width=2 />",
+            f"<circle cx={x(value):.1f} cy={y} r=4.5 fill='{COLOURS[0]}'>"
+            f"<title>{html.escape(name)}: {value:.4g} ± {half:.2g}</title></circle>",
+        ]
+    middle = (_NAMES + _WIDTH - _LEFT) / 2
+    parts.append(f"<text x={middle} y={bottom + _BOTTOM - 6} text-anchor=middle>{html.escape(across)}</text>")
     return "".join([*parts, "</svg>"])
 
 

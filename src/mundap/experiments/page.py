@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mundap.charts import line_chart
+from mundap.charts import interval_chart, line_chart
 from mundap.experiments.figures import SURE
 from mundap.pages import write_page
 
@@ -32,6 +32,7 @@ def write(path: Path, plan: "Plan", found: Mapping[str, Any], extra: "Extra", re
     if found["claims"]:
         parts.append(f"<h2>What the paper says, and what we find</h2>{_claims(found['claims'])}")
     parts.append(f"<h2>Figures</h2><div class=wide>{_table(plan.columns, found)}</div><p class=dim>{_LEGEND}</p>")
+    parts += _intervals(plan, found)
     if plan.curve:
         parts.append(f"<h2>{html.escape(plan.columns[0].title)}</h2>{_curves(plan, found)}")
     parts += extra.html
@@ -100,6 +101,21 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> str:
         )
     head = "<tr><th>claim</th><th>here it</th><th>difference</th></tr>"
     return f"<div class=wide><table>{head}{''.join(rows)}</table></div><p class=dim>{_TESTS}</p>"
+
+
+def _intervals(plan: "Plan", found: Mapping[str, Any]) -> list[str]:
+    """A chart of each figure that a claim is about; if there are no claims, of the first."""
+    claimed = {claim.column for claim in plan.claims} or {plan.columns[0].name}
+    charts = []
+    for column in plan.columns:
+        rows = {}
+        for arm, figures in found["arms"].items():
+            value = figures.get(column.name, {})
+            if "mean" in value:
+                rows[arm] = (value["mean"], value.get("half_width", 0.0))
+        if column.name in claimed:
+            charts.append(f"<h3>{html.escape(column.title)}</h3>{interval_chart(rows, column.title)}")
+    return charts
 
 
 def _curves(plan: "Plan", found: Mapping[str, Any]) -> str:
