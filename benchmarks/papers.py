@@ -3,8 +3,9 @@
     python benchmarks/papers.py DATA -o OUT
 
 OUT/nq has one data set: Natural Questions with the paragraph each was asked about (QED's), every sixth question held
-back. OUT/sets has also SQuAD, TyDi and TREC (answers as regular expressions, no passages; its own test questions), for
-tables of several sets. The corpus is all paragraphs of the questions, and 9,300 passages of psgs_w100.
+back. OUT/sets has also SQuAD and TyDi, and TREC (answers as regular expressions) and WebQuestions, both without
+passages and with test questions of their own, less what is a test question of any set, for tables of several sets.
+The corpus is all paragraphs of the questions, and 9,300 passages of psgs_w100.
 """
 
 import argparse
@@ -24,6 +25,8 @@ SETS = {
 }
 TREC = "curatedtrec/curated-train.tsv.gz"
 TREC_TEST = "dpr-qa/topics.dpr.curated.test.txt.gz"
+WQ = ("webquestions/trainmodel.json.gz", "webquestions/devtest.json.gz", "webquestions/val.json.gz")
+WQ_TEST = "dpr-qa/topics.dpr.wq.test.txt.gz"
 HELD_BACK = 6  # every sixth
 
 
@@ -52,6 +55,29 @@ def trec(path: Path) -> Iterator[dict[str, Any]]:
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         _, _, question, answer = line.split("\t")[:4]
         yield {"question": question, "answers": [answer]}
+
+
+def web_questions(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of WebQuestions."""
+    for row in json.loads(gzip.decompress(path.read_bytes())):
+        yield {"question": row["qText"], "answers": row["answers"]}
+
+
+def held_back(folder: Path) -> set[str]:
+    """The words of all questions of dpr-qa: JSON lines, or the question, a tab and a list of answers."""
+    found = set()
+    for path in sorted(folder.glob("topics.dpr.*.gz")):
+        for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+            question = line.split("\t")[0]
+            if line.startswith("{"):
+                question = json.loads(line)["question"]
+            found.add(plain(question))
+    return found
+
+
+def plain(question: str) -> str:
+    """The words of a question."""
+    return " ".join(re.findall(r"\w+", question.lower()))
 
 
 def write(rows: list[dict[str, Any]], path: Path) -> None:
@@ -85,11 +111,15 @@ def main() -> None:
     sets = {name: list(questions([given.data / path for path in paths])) for name, paths in SETS.items()}
     make(given.out / "nq", {"nq": sets["nq"]}, given.data / PSGS)
     make(given.out / "sets", sets, given.data / PSGS)
-    tested = gzip.decompress((given.data / TREC_TEST).read_bytes()).decode()
-    known = {json.loads(line)["question"].lower() for line in tested.splitlines()}
-    learnt = [row for row in trec(given.data / TREC) if row["question"].lower() not in known]
-    write(learnt, given.out / "sets" / "trec-train.jsonl")
-    (given.out / "sets" / "trec-test.jsonl").write_text(tested, "utf-8")
+    known = held_back((given.data / TREC_TEST).parent)
+    learnt = {
+        "trec": list(trec(given.data / TREC)),
+        "wq": [row for path in WQ for row in web_questions(given.data / path)],
+    }
+    for name, test in (("trec", TREC_TEST), ("wq", WQ_TEST)):
+        rows = [row for row in learnt[name] if plain(row["question"]) not in known]
+        write(rows, given.out / "sets" / f"{name}-train.jsonl")
+        (given.out / "sets" / f"{name}-test.jsonl").write_bytes(gzip.decompress((given.data / test).read_bytes()))
 
 
 if __name__ == "__main__":
