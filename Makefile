@@ -37,7 +37,7 @@ help:
 	@echo "make retriever, make reader, make multilingual   train the shipped models again, from DATA=folder into OUT=folder"
 	@echo "make retriever-figures, make reader-figures    the tables of their cards (the reader's fp32 row from FP32=folder)"
 	@echo "make ance-figures                              kinds of negatives compared, after make retriever-figures"
-	@echo "make papers                                    the papers' tables at the small scale, into docs/findings.md"
+	@echo "make papers                                    the papers' tables at the small scale, into docs/findings.md (readers from READER=folder)"
 
 .venv/pyvenv.cfg:
 	$(PYTHON) -m venv .venv
@@ -215,13 +215,17 @@ joint-figures: .venv/ready-test
 	  --test $(DATA)/squad-v1.1-dev/dev-v1.1.rebuilt.json.gz --base-model $(MINILM) --reader $(OUT)/reader/runs/reader/model \
 	  -o $(OUT)/papers-squad
 
-# The tables of docs/findings.md: hours on two idle cores. What was stopped goes on.
+# The tables of docs/findings.md: hours on two idle cores. What was stopped goes on. Readers start from the one that
+# `make reader` trained, if it was (the shipped one is its ONNX export, which cannot be trained on), else from MiniLM.
+READER ?= $(wildcard $(OUT)/reader/runs/fourth/model)
 papers: .venv/ready-test
 	test -d $(OUT)/papers-data || $(BIN)/python benchmarks/papers.py $(DATA) -o $(OUT)/papers-data
 	for name in $(TABLES); do \
-	  $(BIN)/mundap reproduce $$name --data $(OUT)/papers-data/nq --base-model $(MINILM) --keep-models -o $(OUT)/papers || exit 1; done
+	  $(BIN)/mundap reproduce $$name --data $(OUT)/papers-data/nq --base-model $(MINILM) \
+	    $(if $(READER),--reader $(READER)) --keep-models -o $(OUT)/papers || exit 1; done
 	for name in $(TABLES_OF_SETS); do \
-	  $(BIN)/mundap reproduce $$name --data $(OUT)/papers-data/sets --base-model $(MINILM) --keep-models -o $(OUT)/papers-sets || exit 1; done
+	  $(BIN)/mundap reproduce $$name --data $(OUT)/papers-data/sets --base-model $(MINILM) \
+	    $(if $(READER),--reader $(READER)) --keep-models -o $(OUT)/papers-sets || exit 1; done
 	$(BIN)/python docs/findings.py $(OUT)/papers $(OUT)/papers-sets
 
 clean:
