@@ -46,6 +46,8 @@ def test_claims_are_judged_by_paired_tests(inputs, better, worse, verdict):
     assert called == [("good", 0), ("bad", 0), ("good", 1), ("bad", 1)]
     page, text = (inputs.out / "report.html").read_text(), (inputs.out / "results.md").read_text()
     assert "[50.0]" in page and "[50.0]" in text
+    good = found["arms"]["good"]["top20"]
+    assert f"<title>good: {good['mean']:.4g} ± {good['half_width']:.2g}</title>" in page
     assert "<i>another system</i>" in page and "*another system* (quoted, somebody 2020)" in text
     # What is done is not done again; one that is missing is.
     again = frame.run("x", plan, Lab(inputs))
@@ -221,6 +223,35 @@ def test_the_bundled_questions_keep_their_gold_passages(tmp_path):
         assert sum(map(bool, found)) > 0.95 * len(asked)
         for question, passages in zip(asked, found, strict=True):
             assert {one.document for one in passages} <= {one.id for one in question.gold}
+
+
+def test_full_scale_says_what_it_takes_before_anything_is_prepared(inputs, tmp_path, monkeypatch):
+    from mundap.experiments import lab
+    from mundap.experiments.data import DataFiles
+
+    whole = replace(inputs.scale, questions=0, test=0, passages=0, layers=0, new_layers=0)
+    told = []
+
+    def prepare(*ignored):
+        raise MundapError("prepared")
+
+    monkeypatch.setattr(lab, "prepare", prepare)
+    with pytest.raises(MundapError, match="prepared"):
+        experiments.run("cross-batch", replace(inputs, scale=whole), told.append)
+    corpus, one, two, missing, takes = told
+    assert "corpus.jsonl: 0.0 GB, about " in corpus
+    assert one.startswith("one: 30 training questions in ") and "10 held-back ones" in one
+    assert two.startswith("two: 20 training questions in ")
+    assert missing.endswith("nq, triviaqa, wq, trec, squad")
+    assert " hours on this machine" in takes and "GB of disk" in takes and "GB are free" in takes
+    assert not inputs.out.exists()
+    (tmp_path / "empty-train.jsonl").touch()
+    files = DataFiles(inputs.files.corpus, {"empty": (tmp_path / "empty-train.jsonl", inputs.files.sets["one"][1])})
+    with pytest.raises(UsageError, match=r"empty-train\.jsonl is missing or empty"):
+        experiments.run("cross-batch", replace(inputs, scale=whole, files=files))
+    files = DataFiles((tmp_path / "nothing.tsv",), inputs.files.sets)
+    with pytest.raises(UsageError, match=r"nothing\.tsv is missing or empty"):
+        experiments.run("cross-batch", replace(inputs, scale=whole, files=files))
 
 
 def test_full_scale_cuts_nothing_and_says_what_it_takes(inputs):

@@ -135,7 +135,7 @@ def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
     """Measure every arm with every seed, and write results.json, results.md and report.html."""
     from mundap.experiments import page
 
-    if not lab.scale.passages:  # full scale: know first what it takes
+    if not lab.scale.passages:  # full scale: now that the rows are known, what all of them take
         from mundap.experiments.estimate import estimate
 
         lab.tell(estimate(lab, sum(arm.seeded for arm in plan.arms)))
