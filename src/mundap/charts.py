@@ -110,7 +110,8 @@ def interval_chart(rows: Mapping[str, tuple[float, float]], across: str) -> str:
         y = _TOP + _ROW * (number + 0.5)
         parts += [
             f"<text x={_NAMES - 10} y={y + 4} text-anchor=end>{html.escape(name[:46])}</text>",
-            f"<line x1={x(value - half):.1f} x2={x(value + half):.1f} y1={y} y2={y} stroke='{COLOURS[0]}' stroke-width=2 />",
+            f"<line x1={x(value - half):.1f} x2={x(value + half):.1f} y1={y} y2={y} "
+            f"stroke='{COLOURS[0]}' stroke-width=2 />",
             f"<circle cx={x(value):.1f} cy={y} r=4.5 fill='{COLOURS[0]}'>"
             f"<title>{html.escape(name)}: {value:.4g} ± {half:.2g}</title></circle>",
         ]
