@@ -80,7 +80,7 @@ def _tfidf() -> Iterator[str]:
 
     yield _("TF-IDF: the fewer documents have a word, the more it weighs")
     words = _(
-        "The weight is TF x ln(N / DF): how often the word stands in the document, times the logarithm of all "
+        "The weight is TF x ln(N / DF): how often the word occurs in the document, times the logarithm of all "
         "documents over those that have it. Three documents, split at spaces: a word in all of them says nothing, "
         "ln(3/3) = 0. A word in two weighs ln(3/2) = 0.4, in one ln(3/1) = 1.1."
     )
