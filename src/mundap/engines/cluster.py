@@ -5,7 +5,6 @@ done again elsewhere; a shard is there as a whole or not at all.
 """
 
 import os
-import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -119,11 +118,6 @@ def _results(ray: Any, done: list[Any], out: Path) -> list[tuple[Any]]:
 def beside(out: Path) -> Path:
     """Where the shards of an index are kept until it is made."""
     return out.with_name(f"{out.name}.shards")
-
-
-def remove(shards: Path) -> None:
-    """Throw the shards away."""
-    shutil.rmtree(shards, ignore_errors=True)
 
 
 def _made(work: Work, shard: int) -> int:

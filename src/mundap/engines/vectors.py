@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mundap.engines.pickles import read_pickle
-from mundap.engines.shards import SHARD, ShardFacts, content_key, name_key
+from mundap.engines.shards import SHARD, ShardFacts, passage_key
 from mundap.errors import ExtraMissing, MundapError, UsageError
 from mundap.index.manifest import Settings
 from mundap.index.writer import Writer
@@ -90,7 +90,7 @@ class ReadyVectors:
     def expect(self, names: Sequence[str]) -> None:
         """Say which passages come next, for files that know them by id."""
         if self._by == "id":
-            self._expected += [name_key(name) for name in names]
+            self._expected += [passage_key(name) for name in names]
 
     def begin_at(self, passages: int, new: bool) -> None:
         """Say how many passages are there already.
@@ -111,7 +111,7 @@ class ReadyVectors:
             if self._next > self._starts[-1]:
                 raise UsageError(f"{self.folder} has {self._starts[-1]} vectors, and there are more passages than that")
             return self._at(rows)
-        wanted = [content_key(title, text) for title, text in given]
+        wanted = [passage_key(title, text) for title, text in given]
         if self._by == "id":
             wanted = [self._expected.popleft() for _ in given]
         return self._at(self._find(np.array(wanted, np.uint64).reshape(-1, 2), given))
@@ -295,7 +295,7 @@ def _keys(ids: Any, path: Path, rows: int) -> np.ndarray:
         raise UsageError(f"{path} is no list of ids")
     if len(ids) != rows:
         raise UsageError(f"{path} has {len(ids)} ids for {rows} vectors")
-    named = [name_key(str(name).removeprefix("wiki:")) for name in ids]
+    named = [passage_key(str(name).removeprefix("wiki:")) for name in ids]
     return np.array(named, np.uint64).reshape(-1, 2)
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mundap.charts import line_chart
-from mundap.experiments.figures import SURE
 from mundap.pages import write_page
 
 if TYPE_CHECKING:
     from mundap.experiments.frame import Column, Extra, Plan
 
+SURE = 0.05
+"""A difference with a lower p counts as significant."""
 _LEGEND = (
     "Mean over the seeds ± half of the 95 % interval (Student's t). In brackets the paper's figure, on the paper's "
     "data and at its size. Rows in italics are quoted."

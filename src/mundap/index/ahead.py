@@ -71,13 +71,13 @@ class Ahead:
         if left:
             self._left = left - 1
             read_ahead(addresses(), size)
-        before = disk_reads()
+        before = _disk_reads()
         take()
-        if not left and disk_reads() - before > count * _COLD:
+        if not left and _disk_reads() - before > count * _COLD:
             self._left = _TIMES
 
 
-def disk_reads() -> int:
+def _disk_reads() -> int:
     """How often this thread has waited for a page to be read from disk; 0 where nobody counts."""
     try:
         import resource

@@ -30,7 +30,7 @@ _CHECKPOINT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Report(Skipping):
+class _Report(Skipping):
     """What was made of the dumps.
 
     Attributes:
@@ -73,7 +73,7 @@ def export(
     cut: Cut | None = None,
     watch: Watcher | None = None,
     processes: int | None = None,
-) -> Report:
+) -> _Report:
     """Write the passages of dumps into a file, which is there when all are.
 
     Until then they are in `OUT.part`; `OUT.part.json` says how far it is. The same call goes on from there.
@@ -164,7 +164,7 @@ class _Job:
             "style": asdict(style),
             "cut": asdict(cut),
         }
-        self.report = Report()
+        self.report = _Report()
         self.pages = 0  # of this run alone
         self.file = self.position = self.written = 0
         self._take_up()
@@ -176,7 +176,7 @@ class _Job:
                 return
             self.file, self.position, self.written = notes["file"], notes["position"], notes["written"]
             skipped = [Skipped(*one) for one in notes["skipped"]]
-            self.report = Report(
+            self.report = _Report(
                 Counter(notes["counts"]),
                 notes["passages"],
                 resumed=True,
