@@ -21,12 +21,12 @@ _LITTLE_ROOM = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        what: Was looked at.
-        found: What it is like.
-        good: True if it is in order, False if not, None if that is for you to say.
+        what: What was checked.
+        found: The result.
+        good: True if it is in order, False if not, None if that is for the user to judge.
         advice: What to do.
     """
 

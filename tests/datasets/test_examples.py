@@ -140,7 +140,7 @@ def test_bad_triples_and_beir(tmp_path):
     folder = written(tmp_path, "beir", "b")
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tgone\t1\nq9\tp1\t1\n")
     reasons = [one.reason for one in read_examples(folder)]
-    assert reasons == ["question q1 has no positive passage in the corpus", "question q9 is judged but not there"]
+    assert reasons == ["question q1 has no positive passage in the corpus", "question q9 is judged, but missing from the queries"]
     with pytest.raises(MundapError, match="corpus.jsonl"):
         (folder / "corpus.jsonl").unlink()
         list(read_examples(folder))

@@ -45,7 +45,7 @@ class Bank:
 
     @classmethod
     def of(cls, vectors: np.ndarray, questions: np.ndarray) -> "Bank":
-        """The bank of some real vectors; those that are there twice count once.
+        """Make a bank of real vectors, without duplicates.
 
         Raises:
             UsageError: They are too few to tell anything from.

@@ -1,4 +1,4 @@
-"""The parts of a measurement that need a process of their own, so that its memory and its threads are known.
+"""The steps of a measurement that run in a process of their own, so that its memory and threads can be measured.
 
     python -m mundap.bench.work build|exact|search FOLDER
 
@@ -96,7 +96,7 @@ def entry_of(folder: Path, passages: int, effort: Effort = _BY_THE_TABLE) -> Den
 
 
 def _search(folder: Path) -> dict[str, Any]:
-    """Recall, and questions a second in batches and one at a time, as a search in an index does it.
+    """Measure recall, and questions per second in batches and one at a time, with the search of an index.
 
     `new` are questions that were never asked before, so that much of what they need may have to be read from disk; the
     others were all asked once.
@@ -162,7 +162,7 @@ def _timed(call: Callable[[int], object], questions: int, step: int, again: bool
 
 
 def _anonymous_mb() -> int:
-    """Memory of this process that is no file, so cannot be dropped; where that is not told, the peak of all memory."""
+    """Anonymous memory of this process, in MB; where the system does not report it, the peak of all memory."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
@@ -177,7 +177,7 @@ def _anonymous_mb() -> int:
 
 
 class _Memory:
-    """The most anonymous memory while something runs, looked at a few times a second."""
+    """The peak of anonymous memory while something runs, sampled a few times per second."""
 
     def __enter__(self) -> "_Memory":
         self.most = _anonymous_mb()

@@ -1,4 +1,4 @@
-"""What so many passages take: memory, disk, machines, hours. Simple products of measured figures, each shown."""
+"""Estimate memory, disk, machines and hours for a number of passages: products of measured figures, each shown."""
 
 import math
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ class _Plan:
 
 
 def plan(passages: int, dimension: int = 384, machines: Machines | None = None, text: float | None = None) -> _Plan:
-    """Reckon what so many passages of 100 words take.
+    """Estimate what a number of 100-word passages takes.
 
     Args:
         passages: How many.
@@ -243,7 +243,7 @@ def figures() -> list[_Figure]:
 
 
 def number_of(text: str) -> int:
-    """A number with or without a letter behind it: 500k, 21M, 1B.
+    """Parse a number with an optional suffix: 500k, 21M, 1B.
 
     Raises:
         UsageError: It is none.

@@ -61,7 +61,7 @@ def _writer(job: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def refuse_second_writer(note: dict[str, Any], address: str) -> None:
-    """Make sure that nobody else is writing. Engines have no locks: a sign of life in the note has to do.
+    """Make sure that nobody else is writing. Engines have no locks, so writers leave a heartbeat in the note.
 
     Raises:
         IndexLocked: Somebody is.

@@ -1,4 +1,4 @@
-"""Why negatives differ: are they what a search would bring up, and does a model learn from them?
+"""Why negatives differ: would a search retrieve them, and does a model learn from them?
 
 For each model, and for each kind of negative of the same training questions, drawn as in training: the share that is
 among the hundred the model itself would find, the loss of one such negative beside the positive, and the norm of that

@@ -1,4 +1,4 @@
-"""A copy of an index: whole and of one state, even while others write to it."""
+"""Back up an index: one consistent state, even while others write to it."""
 
 import os
 import shutil

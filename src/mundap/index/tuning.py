@@ -24,14 +24,14 @@ _SCAN, _RANK = 1.0, 40.0  # what a scanned code and a re-ranked candidate cost, 
 
 
 def sample_questions(corpus: Corpus, encoder: Encoder, count: int = QUESTIONS) -> np.ndarray:
-    """Vectors of some questions: a few words in a row out of passages. A passage itself would be far too easy."""
+    """Vectors of sample questions: a few consecutive words of passages. Whole passages would be far too easy."""
     chance = random.Random(0)  # noqa: S311
     passages = corpus.passages_at(corpus.sample(count, chance))
     return encoder.encode_questions([some_words(passage.text, chance) for passage in passages])
 
 
 def some_words(text: str, chance: random.Random) -> str:
-    """As many words in a row as a question has."""
+    """A few consecutive words of a text, about as many as a question has."""
     words = text.split()
     count = chance.randint(_FEW_WORDS, _MANY_WORDS)
     start = chance.randrange(max(1, len(words) - count))

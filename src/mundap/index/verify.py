@@ -1,4 +1,4 @@
-"""Is the index whole? Every file against its checksum, and the parts against each other."""
+"""Verify an index: every file against its checksum, and the parts against each other."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What encoder and reader share in reading and writing checkpoints (extra `train`): weights, DPR's BERT, tokenizers.
+"""Checkpoint code shared by encoder and reader (extra `train`): weights, DPR's BERT, tokenizers.
 
 Weights that a network needs and a file does not have are an error, never a warning.
 """

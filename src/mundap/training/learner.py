@@ -1,4 +1,4 @@
-"""What the training loop and a learner tell each other."""
+"""The interface between the training loop and a learner."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field

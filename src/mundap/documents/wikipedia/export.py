@@ -1,4 +1,4 @@
-"""A dump, or many, into one file of passages in the form of psgs_w100. A killed run goes on where it was."""
+"""Export dumps to one file of passages, in the format of psgs_w100. A killed run resumes where it was."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ _CHECKPOINT_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Report(Skipping):
-    """What was made of the dumps.
+    """The result of an export.
 
     Attributes:
         counts: See `Found`.
@@ -74,7 +74,7 @@ def export(
     watch: Watcher | None = None,
     processes: int | None = None,
 ) -> _Report:
-    """Write the passages of dumps into a file, which is there when all are.
+    """Write the passages of dumps to a file, which appears when all are written.
 
     Until then they are in `OUT.part`; `OUT.part.json` says how far it is. The same call goes on from there.
 
