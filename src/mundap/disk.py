@@ -84,7 +84,7 @@ def cannot_write(where: Path, error: OSError) -> MundapError:
     """The error for a full disk or a read-only folder, with what to do."""
     return MundapError(
         "cannot write to {path}: {reason}. What was there before is unharmed; make room or fix the permissions, "
-        "then run the same command again to go on.",
+        "then run the same command again to resume.",
         path=where,
         reason=error.strerror or str(error),
     )

@@ -33,7 +33,7 @@ _SPARE = 1.05
 _NEWEST = "batch_new_questions_a_second"  # what a result of an earlier version lacks: then it is searched again
 
 Tell = Callable[[str], None]
-"""Is told what is being done."""
+"""Called with what is being done."""
 
 
 def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -> Bank:
@@ -43,7 +43,7 @@ def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -
         folder: Of the whole benchmark.
         make: Makes it.
         origin: What it is made from; empty if nothing was named, and then what is there is taken as it is.
-        tell: Is told what is being done.
+        tell: Called with what is being done.
 
     Raises:
         UsageError: The one that is there was made from something else.
@@ -51,7 +51,7 @@ def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -
     path, note = folder / "bank.npz", folder / "bank.json"
     if path.exists():
         if origin and (not note.exists() or json.loads(note.read_bytes())["origin"] != origin):
-            raise UsageError(f"{path} is there already, made from other text: choose another folder, or remove it")
+            raise UsageError(f"{path} already exists, made from other text: choose another folder, or remove it")
         return Bank.load(path)
     tell("encoding real text, to learn how its vectors are spread")
     bank = make()

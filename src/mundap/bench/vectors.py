@@ -34,8 +34,8 @@ class Bank:
     """Real vectors, and what is near to each.
 
     Attributes:
-        vectors: One row a passage, float32.
-        questions: One row a question, float32.
+        vectors: One row per passage, float32.
+        questions: One row per question, float32.
         near: The rows of the nearest neighbours of each passage, nearest first.
     """
 

@@ -226,7 +226,7 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
         for problem in problems:
             shared.note(translated(problem))
         told = _(
-            "{where} is whole, but its model is not. Install the model again or put its folder back; or rebuild with "
+            "{where} is intact, but its model is not. Install the model again or put its folder back; or rebuild with "
             "another one: `mundap index --fresh --model NAME`."
         )
         if damage:
@@ -236,9 +236,9 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
             )
         shared.note(told.format(where=where))
     elif repaired:
-        click.echo(_("{where} was repaired and is whole.").format(where=where))
+        click.echo(_("{where} was repaired and is intact.").format(where=where))
     else:
-        click.echo(_("{where} is whole.").format(where=where))
+        click.echo(_("{where} is intact.").format(where=where))
     if problems:
         sys.exit(1)
 

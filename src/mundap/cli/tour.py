@@ -180,7 +180,7 @@ def _hybrid(index: "Index") -> Iterator[str]:
     words = _(
         "BM25 scores and similarities cannot be added as they are: they are on different scales. Each list is shifted "
         "and scaled to mean 0 and standard deviation 1 (z), then mixed: (1 - w) z(BM25) + w z(dense). The weight w = "
-        "{weight} was fitted on held-back questions."
+        "{weight} was fitted on held-out questions."
     )
     weight = 0.0
     if index.encoder:

@@ -131,7 +131,7 @@ def _example(folder: Path, question: Question, judged: dict[str, int], texts: di
 def writing(folder: Path) -> Iterator[Callable[[Example], None]]:
     """Write a BEIR folder with qrels/train.tsv. A passage without an id gets one by its text."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MundapError(f"{folder} is there already. Give a new folder.")
+        raise MundapError(f"{folder} already exists. Give a new folder.")
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         with _writing(made) as write:

@@ -49,7 +49,7 @@ def read_examples(path: str | Path, form: str | None = None, texts: Texts | None
 
     Args:
         path: A file, or a BEIR folder.
-        form: A name out of `FORMATS`; by default told from the content.
+        form: A name in `FORMATS`; by default detected from the content.
         texts: For triples of ids: the questions and passages they name.
 
     Raises:

@@ -28,7 +28,7 @@ def read_json(file: SourceFile) -> Iterator[Question | Skipped]:
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Question | Skipped]:
-    """One JSON object a line."""
+    """One JSON object per line."""
     positions = itertools.count()
     for number, value in json_lines(file):
         if isinstance(value, Skipped):

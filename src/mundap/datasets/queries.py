@@ -35,7 +35,7 @@ def read(path: str | Path, form: str | None = None, unanswerable: bool = False) 
 
     Args:
         path: The file; it may be compressed.
-        form: A name out of `FORMATS`; by default told from the content.
+        form: A name in `FORMATS`; by default detected from the content.
         unanswerable: Keep the questions that the file says have no answer. Otherwise they are skipped.
 
     Raises:
@@ -62,7 +62,7 @@ def read_all(
 
     Args:
         path: The file; it may be compressed.
-        form: A name out of `FORMATS`; by default told from the content.
+        form: A name in `FORMATS`; by default detected from the content.
         distinct: Whether ids that come twice are told apart, see `unique`.
         unanswerable: Keep the questions that the file says have no answer.
 

@@ -84,7 +84,7 @@ class Readers:
     Args:
         form: Read all files as this format instead of telling it from each.
         limits: What one file may take.
-        processes: How many; by default one a core.
+        processes: How many; by default one per core.
     """
 
     def __init__(self, form: str | None = None, limits: Limits | None = None, processes: int | None = None) -> None:

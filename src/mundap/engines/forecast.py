@@ -50,7 +50,7 @@ class Forecast:
         return next(need.amount for need in self.needs if need.name == "disk") * GB <= self.free
 
     def as_dict(self) -> dict[str, Any]:
-        """The forecast as it stands in `--json` output."""
+        """The forecast as `--json` prints it."""
         return {
             "passages": self.passages,
             "text_bytes": self.text_bytes,

@@ -71,7 +71,7 @@ class Need:
     arithmetic: str
 
     def as_dict(self) -> dict[str, Any]:
-        """The line as it stands in `--json` output."""
+        """The line as `--json` prints it."""
         return {"name": self.name, "amount": self.amount, "unit": self.unit, "arithmetic": self.arithmetic}
 
 
@@ -115,7 +115,7 @@ class _Plan:
     milvus: tuple[Need, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as it stands in `--json` output."""
+        """The plan as `--json` prints it."""
         parts = {name: [need.as_dict() for need in getattr(self, name)] for name in ("making", "embedded", "milvus")}
         return {"passages": self.passages, "dimension": self.dimension, **parts}
 

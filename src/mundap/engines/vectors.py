@@ -33,7 +33,7 @@ class _Part:
 
     Attributes:
         path: The file.
-        vectors: One row a passage.
+        vectors: One row per passage.
         keys: One row of two numbers a passage, by which it is known; None where rows are in the order of the passages.
         facts: Of a shard of our own: what it is a shard of.
     """

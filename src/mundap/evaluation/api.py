@@ -31,8 +31,8 @@ def evaluate(
         truth: Questions with answers, or relevance judgements.
         run: What was found for each question, best first, in any order of the questions.
         cuts: The k of the figures; by default 1, 5, 20 and 100, or with qrels 10, 100 and 1000.
-        match: How answers are looked for; by default what the answers suggest.
-        level: The grade from which a document is relevant.
+        match: How answers are matched; by default what the answers suggest.
+        level: The lowest grade that counts as relevant.
         lookup: Gives the text of a passage that comes without one.
         name: What the run is called in comparisons.
 

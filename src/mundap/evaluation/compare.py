@@ -38,7 +38,7 @@ class ChangedQuestion:
     top: Context | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The case as it stands in `--json` output."""
+        """The case as `--json` prints it."""
         return {
             "id": self.question.id,
             "question": self.question.text,

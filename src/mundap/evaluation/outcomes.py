@@ -286,7 +286,7 @@ class _Judge:
 
 
 def summary(system: System, cuts: Sequence[int]) -> dict[str, Any]:
-    """The figures of a system as they stand in `--json` output."""
+    """The figures of a system as `--json` prints them."""
     if system.judged:
         return {"questions": len(system.outcomes), **system.means(), "missing": system.missing}
     found: dict[str, Any] = {"questions": len(system.outcomes), "accuracy": system.accuracy(cuts)}

@@ -45,7 +45,7 @@ def _setting(found: Mapping[str, Any]) -> str:
     """The size of an experiment in a sentence."""
     facts = found["setting"]
     train, test = facts["training_questions"], facts["test_questions"]
-    sets = "; ".join(f"{name}: {train[name]:,} training, {test[name]:,} held-back questions" for name in train)
+    sets = "; ".join(f"{name}: {train[name]:,} training, {test[name]:,} held-out questions" for name in train)
     return (
         f"{facts['passages']:,} passages of {facts['passage_length']} tokens; {sets}; {facts['layers']} layers of "
         f"{facts['base_model']}, the upper {facts['new_layers']} initialised anew; {facts['steps']} steps of "

@@ -39,15 +39,15 @@ class Options:
     """How to make an index; what is None is as the existing index has it, or the default.
 
     Attributes:
-        words: The most words in a passage.
-        overlap: Words repeated from the passage before.
+        words: Maximum words per passage.
+        overlap: Words repeated from the previous passage.
         sentences: Cut between sentences, list items and table rows, the default, instead of every `words` words.
-        chunks: The most passages of a document. If given, rows that are passages already are cut too.
+        chunks: Maximum passages per document. If given, rows that are passages already are cut too.
         language: The language of the stemmer.
         model: A shipped model's name or a model folder; `none` makes an index for BM25 alone.
         dense: `auto`, `exact`, `ivf` or `hnsw`.
-        k1: Of BM25: how much a repeated term still counts.
-        b: Of BM25: how much long passages are discounted.
+        k1: Of BM25: term frequency saturation.
+        b: Of BM25: length normalisation.
         recall: Share of the best 100 passages that an approximate index is tuned to find; 0 for the table of sizes. It
             can be changed in an index that is there.
         form: Read all files as this format instead of telling it from each.

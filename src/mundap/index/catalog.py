@@ -54,7 +54,7 @@ class Listed:
     metadata: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as it stands in `--json` output."""
+        """The record as `--json` prints it."""
         return asdict(self)
 
 

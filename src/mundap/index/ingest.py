@@ -46,7 +46,7 @@ class Report(Skipping):
     path: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as it stands in `--json` output."""
+        """The report as `--json` prints it."""
         return {
             "documents": self.documents,
             "passages": self.passages,

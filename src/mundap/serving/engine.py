@@ -41,7 +41,7 @@ class _Job:
         filters: Where to look.
         rerank: Whether the reader orders what was found.
         answers: How many at most; 0 if only passages are wanted.
-        threshold: The least confidence of an answer.
+        threshold: Minimum confidence of an answer.
     """
 
     k: int

@@ -48,7 +48,7 @@ class _Report(Skipping):
     rate: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as it stands in `--json` output."""
+        """The report as `--json` prints it."""
         return {
             **{kind.replace(" ", "_"): self.counts[kind] for kind in KINDS},
             "passages": self.passages,
@@ -84,7 +84,7 @@ def export(
         style: How articles are written.
         cut: How they are cut.
         watch: Called after every chunk.
-        processes: How many; by default one a core. The result is the same.
+        processes: How many; by default one per core. The result is the same.
 
     Raises:
         MundapError: There is no dump, no article, or no room.

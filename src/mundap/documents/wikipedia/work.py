@@ -68,7 +68,7 @@ def run(tasks: Iterable[Task], processes: int | None = None) -> Iterator[_Result
 
     Args:
         tasks: They are asked for as they are needed.
-        processes: How many; by default one a core. With one, or one task, everything is done in this process.
+        processes: How many; by default one per core. With one, or one task, everything is done in this process.
     """
     processes = processes or cores()
     tasks = iter(tasks)
