@@ -1,7 +1,7 @@
-"""`mundap encode`: vectors of one part of the passages, to be put together by `mundap index --vectors`.
+"""`mundap encode`: vectors of one shard of the passages, which `mundap index --vectors` joins.
 
 Three files make a shard: shard-00003-of-00064.npy (half precision), .keys.npy (which passage each row is of) and .json,
-which is written last: what has no .json is not there. A shard that is there is not made again.
+which is written last: without it the shard does not exist. A shard that exists is not made again.
 """
 
 import hashlib
@@ -129,7 +129,7 @@ class Work:
 
 
 def encode_shard(work: Work, shard: int, tell: Told = lambda _: None, encoder: Encoder | None = None) -> ShardFacts:
-    """Make one shard, unless it is there.
+    """Make one shard, unless it exists.
 
     Args:
         work: What is to be encoded.

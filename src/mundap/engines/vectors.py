@@ -1,4 +1,4 @@
-"""Vectors that were made elsewhere: shards of `mundap encode`, and files of other programs.
+"""Precomputed vectors: shards of `mundap encode`, and files of other programs.
 
 Nothing here runs what a file says: pickles of DPR and Tevatron are read by `pickles.py`, which knows lists, strings and
 arrays and nothing else.
@@ -45,7 +45,7 @@ class _Part:
 
 
 class ReadyVectors:
-    """Takes the place of an encoder while an index is built.
+    """Precomputed vectors, used in place of an encoder while an index is built.
 
     Args:
         folder: A folder with vectors, or one file.
@@ -88,12 +88,12 @@ class ReadyVectors:
             raise UsageError(f"{self.folder} has two vectors with the same id: {places[0]} and {places[1]}")
 
     def expect(self, names: Sequence[str]) -> None:
-        """Say which passages come next, for files that know them by id."""
+        """Announce the ids of the next passages, for files with ids."""
         if self._by == "id":
             self._expected += [passage_key(name) for name in names]
 
     def begin_at(self, passages: int, new: bool) -> None:
-        """Say how many passages are there already.
+        """Set how many passages the index has already.
 
         Raises:
             UsageError: Rows that are known by their order alone cannot be added to an index.
@@ -117,7 +117,7 @@ class ReadyVectors:
         return self._at(self._find(np.array(wanted, np.uint64).reshape(-1, 2), given))
 
     def finished(self) -> None:
-        """Make sure that rows in the order of the passages were as many as those.
+        """Make sure that there were as many rows as passages, for files without ids.
 
         Raises:
             UsageError: They were more: then they belong to something else.
@@ -156,7 +156,7 @@ class ReadyVectors:
 
 
 class VectorWriter(Writer):
-    """A writer of an index whose vectors are there already.
+    """A writer of an index that takes precomputed vectors.
 
     Args:
         vectors: Where.

@@ -146,7 +146,7 @@ class EngineWriter:
         self._state = state
 
     def end_source(self, documents: int, skipped: int, done: bool, digest: bytes = b"") -> None:
-        """Say how many documents of the source have been read, how many were no good, and whether that was all."""
+        """Record how many documents of the source were read, how many were unusable, and whether it is finished."""
         if self._state is not None:
             state = self._state._replace(documents=documents, skipped=skipped, done=done)
             state = state._replace(digest=digest or state.digest)
@@ -213,12 +213,12 @@ class EngineWriter:
         return bool(self._deleting)
 
     def delete(self, source: Any) -> int:
-        """Take away all passages of a source."""
+        """Delete all passages of a source."""
         self._deleting.add(source)
         return self.engine.count(Where(sources=(source,)))
 
     def delete_documents(self, names: Sequence[str]) -> int:
-        """Take away documents; a source that has none left is forgotten, and read again if it comes back."""
+        """Delete documents; a source without documents is forgotten, and read again if it comes back."""
         sources = {row.passage.source for row in self._first_rows(names)}
         removed = 0
         for start in range(0, len(names), _ROWS):
@@ -228,7 +228,7 @@ class EngineWriter:
         return removed
 
     def checkpoint_due(self) -> bool:
-        """Whether enough has been done that it would be a pity to lose it."""
+        """Whether a checkpoint is due: enough work was done since the last one."""
         late = time.monotonic() - self._checkpointed >= CHECKPOINT_SECONDS
         return self._since >= CHECKPOINT_PASSAGES or (late and bool(self._since))
 

@@ -75,7 +75,7 @@ class System:
         return 100.0
 
     def figures(self, cuts: Sequence[int]) -> dict[str, np.ndarray]:
-        """What systems are compared by: by name, top-k accuracy or a metric for each question, from 0 to 1."""
+        """The figures that systems are compared by: top-k accuracy or a metric for each question, from 0 to 1."""
         if self.judged:
             names = [name for name in self.outcomes[0].values if not name.startswith("precision")]
             return {name: self.values(name) for name in names}
@@ -190,10 +190,9 @@ def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | 
 
 
 def aligned(questions: Sequence[Question], results: Iterable[Result]) -> Iterator[tuple[int | None, Result]]:
-    """Each result with the position of its question, or None if there is no such question left.
+    """Match each result to the position of its question, or None if there is none left.
 
-    By the question itself, or by its id where a file has nothing else. A question that is asked twice takes two
-    results.
+    Questions are matched by text, or by id where a file has nothing else. One that occurs twice takes two results.
     """
     by_id: dict[str, list[int]] = {}
     by_text: dict[str, list[int]] = {}

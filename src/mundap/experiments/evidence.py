@@ -70,7 +70,7 @@ class NegativesEvidence:
 
 
 def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> NegativesEvidence:
-    """Look at all kinds of negatives with all models.
+    """Compare all kinds of negatives with all models.
 
     Args:
         lab: Where the data is.

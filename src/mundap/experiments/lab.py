@@ -52,7 +52,7 @@ class Inputs:
 
 
 class Lab:
-    """Trains and measures, and keeps what is done.
+    """Train and measure the arms of an experiment, and keep the results.
 
     Args:
         inputs: What the experiment is made with.

@@ -117,7 +117,7 @@ class Segment:
         return self.entry.passages
 
     def expect_single_vectors(self) -> None:
-        """Tell the system that vectors are read one here, one there: reading ahead would push out what is needed."""
+        """Tell the system that vectors are read at random places, so that it does not read ahead."""
         vectors = self._maps.get("vectors.bin")
         if isinstance(vectors, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):  # not on Windows
             vectors.madvise(mmap.MADV_RANDOM)

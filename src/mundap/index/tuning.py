@@ -1,4 +1,4 @@
-"""How much of an approximate index must be searched for a wanted recall, found on a sample of its own passages."""
+"""Tune how much of an approximate index to search for a wanted recall, on a sample of its own passages."""
 
 import math
 import random
@@ -51,10 +51,10 @@ class Tuned(NamedTuple):
 
 
 def check_recall(wanted: float) -> None:
-    """Refuse a recall that no approximate search can be asked for.
+    """Refuse a recall out of range.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is out of range.
     """
     if not 0.5 <= wanted <= 0.999:
         raise UsageError(f"recall {wanted:g}: choose between 0.5 and 0.999; the exact index misses nothing")
