@@ -6,6 +6,7 @@ stopped goes on where it was.
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,11 @@ from mundap.disk import json_bytes, write_atomic
 from mundap.evaluation.significance import compare
 from mundap.experiments.lab import Lab
 from mundap.experiments.page import SURE
+from mundap.records import Context
+
+_TIMED_TEXTS = 16
+_BACKWARD = 3  # a training step costs about three forward passes
+_TIMED_TEXT = "a passage of a hundred words or so stands for all of them here " * 12
 
 _SECONDS, _CPU_SECONDS = "seconds", "cpu seconds"  # kept beside an arm's values
 
@@ -136,9 +142,7 @@ def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
     from mundap.experiments import page
 
     if not lab.scale.passages:  # full scale: know first what it takes
-        from mundap.experiments.estimate import estimate
-
-        lab.tell(estimate(lab, sum(arm.seeded for arm in plan.arms)))
+        lab.tell(_estimate(lab, sum(arm.seeded for arm in plan.arms)))
     outcomes = _measured(plan, lab)
     extra = Extra()
     if plan.appendix is not None:
@@ -264,3 +268,37 @@ def _holm(chances: list[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(chances) - place) * chances[number]))
         result[number] = highest
     return result
+
+
+def _estimate(lab: Lab, arms: int) -> str:
+    """A line on the time and the disk that all arms need.
+
+    Every arm trains one model with each seed and encodes the corpus once: that is most of the work, and all that is
+    counted.
+
+    Args:
+        lab: Where the experiment is made.
+        arms: How many of its rows are trained.
+    """
+    seconds = _seconds_per_passage(lab)
+    scale, data = lab.scale, lab.data
+    questions = sum(data.questions.values())
+    steps = scale.steps or scale.epochs * questions // scale.batch_size
+    training = steps * scale.batch_size * 2 * _BACKWARD * seconds
+    hours = arms * scale.seeds * (training + data.passages * seconds) / 3600
+    disk = 4 * data.passages * scale.passage_length / 1e9  # token ids, kept once
+    free = shutil.disk_usage(lab.out).free / 1e9
+    return (
+        f"{data.passages:,} passages, {questions:,} training questions: about {hours:,.1f} hours on this machine "
+        f"({1 / seconds:,.0f} passages encoded a second), and {disk:,.1f} GB of disk beside the models ({free:,.0f} GB "
+        "are free)"
+    )
+
+
+def _seconds_per_passage(lab: Lab) -> float:
+    model = lab.encoder(lab.data.base_model)
+    texts = [Context("", "", _TIMED_TEXT)] * _TIMED_TEXTS
+    model.passages(texts[:2])
+    started = time.perf_counter()
+    model.passages(texts)
+    return (time.perf_counter() - started) / _TIMED_TEXTS
