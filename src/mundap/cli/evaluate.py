@@ -89,7 +89,7 @@ def evaluate() -> None:
 @click.option(
     "--gold/--no-gold", default=True, show_default=True, help="Also measure by gold passage, where it is known."
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Evaluate only N questions, sampled at random.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only N questions, sampled at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of the sample.")
 @shared.FUSING
 @shared.BM25
@@ -224,7 +224,7 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
     help="Ask again with the documents that contain the answer removed, and count how often it still answers.",
 )
 @shared.RIGHT
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Evaluate only N questions, sampled at random.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only N questions, sampled at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of the sample.")
 @click.option("--precision", type=shared.PRECISION, help="Precision of the reader's weights.")
 @click.option(
