@@ -1,7 +1,7 @@
 """The frame of all experiments: arms x seeds -> values for every question -> a table beside the paper's.
 
-An experiment is a `Plan`. Every arm and seed is kept in OUT/outcomes when it is known, so that an experiment that was
-stopped goes on where it was.
+An experiment is a `Plan`. Every arm and seed is kept in OUT/outcomes when it is known, so that a stopped experiment
+resumes.
 """
 
 import json
