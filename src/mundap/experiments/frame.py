@@ -1,7 +1,7 @@
 """The frame of all experiments: arms x seeds -> values for every question -> a table beside the paper's.
 
-An experiment is a `Plan`. Every arm and seed is kept in OUT/outcomes when it is known, so that an experiment that was
-stopped goes on where it was.
+An experiment is a `Plan`. Every arm and seed is kept in OUT/outcomes when it is known, so that a stopped experiment
+resumes.
 """
 
 import json
@@ -15,8 +15,8 @@ import numpy as np
 
 from mundap.disk import json_bytes, write_atomic
 from mundap.evaluation.significance import compare
-from mundap.experiments import figures
 from mundap.experiments.lab import Lab
+from mundap.experiments.page import SURE
 
 _SECONDS, _CPU_SECONDS = "seconds", "cpu seconds"  # kept beside an arm's values
 
@@ -207,7 +207,7 @@ def _row(arm: Arm, columns: Sequence[Column], every: Sequence[Mapping[str, np.nd
     for column in columns:
         cell: dict[str, Any] = {}
         if column.name in every[0]:
-            cell = figures.interval([column.scale * float(one[column.name].mean()) for one in every])
+            cell = _interval([column.scale * float(one[column.name].mean()) for one in every])
         if column.name in arm.paper:
             cell["paper"] = arm.paper[column.name]
         if cell:
@@ -222,14 +222,14 @@ def _judge_claims(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
     for claim in plan.claims:
         worse, better = _mean(outcomes[claim.worse], claim.column), _mean(outcomes[claim.better], claim.column)
         tests.append(compare(worse, better))
-    corrected = figures.holm([one.p for one in tests])
+    corrected = _holm([one.p for one in tests])
     rows = []
     for claim, test, p in zip(plan.claims, tests, corrected, strict=True):
         row = test.as_dict(columns[claim.column].scale)
         verdict = "not settled"
-        if p < figures.SURE and row["difference"] > 0:
+        if p < SURE and row["difference"] > 0:
             verdict = "holds"
-        elif p < figures.SURE:
+        elif p < SURE:
             verdict = "contradicted"
         rows.append(
             {"claim": claim.text, "better_arm": claim.better, "worse_arm": claim.worse, "figure": claim.column, **row,
@@ -241,3 +241,26 @@ def _judge_claims(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
 def _mean(every: Sequence[Mapping[str, np.ndarray]], column: str) -> np.ndarray:
     """One value a question, the mean over seeds: questions are the sample, not runs."""
     return np.asarray(np.mean([one[column] for one in every], 0))
+
+
+def _interval(values: list[float]) -> dict[str, Any]:
+    """The mean over seeds, with the 95 % interval of the mean by Student's t."""
+    from scipy import stats
+
+    mean = float(np.mean(values))
+    runs = [round(value, 4) for value in values]
+    if len(values) < 2:
+        return {"mean": round(mean, 4), "runs": runs}
+    error = float(np.std(values, ddof=1)) / len(values) ** 0.5
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    return {"mean": round(mean, 4), "half_width": round(half, 4), "runs": runs}
+
+
+def _holm(chances: list[float]) -> list[float]:
+    """p-values of several tests, corrected for their number by Holm's method."""
+    order = sorted(range(len(chances)), key=lambda number: chances[number])
+    result, highest = [1.0] * len(chances), 0.0
+    for place, number in enumerate(order):
+        highest = max(highest, min(1.0, (len(chances) - place) * chances[number]))
+        result[number] = highest
+    return result
