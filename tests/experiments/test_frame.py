@@ -240,7 +240,7 @@ def test_full_scale_says_what_it_takes_before_anything_is_prepared(inputs, tmp_p
         experiments.run("cross-batch", replace(inputs, scale=whole), told.append)
     corpus, one, two, missing, takes = told
     assert "corpus.jsonl: 0.0 GB, about " in corpus
-    assert one.startswith("one: 30 training questions in ") and "10 held-back ones" in one
+    assert one.startswith("one: 30 training questions in ") and "10 held-out ones" in one
     assert two.startswith("two: 20 training questions in ")
     assert missing.endswith("nq, triviaqa, wq, trec, squad")
     assert " hours on this machine" in takes and "GB of disk" in takes and "GB are free" in takes

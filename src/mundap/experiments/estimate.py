@@ -38,7 +38,7 @@ def tell_ahead(inputs: Inputs, tell: Tell) -> None:
     questions = 0
     for name, (train, test) in files.sets.items():
         counts = [_questions(train), _questions(test)]
-        tell(f"{name}: {counts[0]:,} training questions in {train}, {counts[1]:,} held-back ones in {test}")
+        tell(f"{name}: {counts[0]:,} training questions in {train}, {counts[1]:,} held-out ones in {test}")
         questions += counts[0]
     missing = [name for name in _PAPERS if name not in files.sets]
     if missing:

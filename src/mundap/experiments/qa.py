@@ -142,7 +142,7 @@ def _over_dpr(lab: Lab, seed: int, name: str, hybrid: bool = False) -> Mapping[s
 
 
 def _orders(lab: Lab, model: Model, name: str, hybrid: bool) -> list[list[str]]:
-    """Ids of the passages that a retriever finds for the held-back questions of a set, alone or with BM25."""
+    """Ids of the passages that a retriever finds for the held-out questions of a set, alone or with BM25."""
     ranking = lab.ranking(name)
     if hybrid:
         return ranking.hybrid(model)
