@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mundap.errors import IndexMissing, MundapError
-from mundap.machine import cores
+from mundap.machine import cores, memory
 from mundap.version import __version__
 
 _NEEDED = ("numpy", "scipy", "onnxruntime", "tokenizers", "faiss-cpu", "tantivy")
@@ -108,27 +108,16 @@ def _encode() -> str:
 
 def _machine() -> Iterator[_Finding]:
     yield _Finding("threads", f"{cores()} (MUNDAP_THREADS changes it)", None)
-    facts = _memory()
-    if "MemAvailable" in facts:
-        free = facts["MemAvailable"]
+    if there := memory():
         advice = ""
-        if free < _LITTLE_MEMORY:
-            advice = "Close other programs: indexing wants about a gigabyte."
-        yield _Finding("memory", f"{free / 1e9:.1f} GB free of {facts['MemTotal'] / 1e9:.1f}", not advice, advice)
+        if there.free < _LITTLE_MEMORY:
+            advice = "Close other programs: indexing wants about a gigabyte. In a container, raise its limit."
+        yield _Finding("memory", f"{there.free / 1e9:.1f} GB free of {there.total / 1e9:.1f}", not advice, advice)
     room = shutil.disk_usage(Path.cwd()).free
     advice = ""
     if room < _LITTLE_ROOM:
         advice = "Make room: a change needs as much as it adds, and compaction a copy of all."
     yield _Finding("disk", f"{room / 1e9:.1f} GB free here", not advice, advice)
-
-
-def _memory() -> dict[str, int]:
-    """The lines of /proc/meminfo, in bytes; empty where there is none."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return {}
-    return {line.partition(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith("kB")}
 
 
 def _index(path: str | Path | None) -> Iterator[_Finding]:
