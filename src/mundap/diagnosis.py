@@ -52,9 +52,9 @@ def examine(index: str | Path | None = None) -> list[_Finding]:
 def _installation() -> Iterator[_Finding]:
     yield _Finding("mundap", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     for name in _NEEDED:
-        try:
-            yield _Finding(name, metadata.version(name))
-        except metadata.PackageNotFoundError:
+        if found := _version(name):
+            yield _Finding(name, found)
+        else:
             yield _Finding(name, "missing", False, f"pip install {name}")
     there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
     absent = [extra for extra in _EXTRAS if extra not in there]
@@ -62,6 +62,16 @@ def _installation() -> Iterator[_Finding]:
     if absent:
         advice = f"If you need them: pip install '.[{','.join(absent)}]', in a clone"
     yield _Finding("extras", ", ".join(there) or "none", None, advice)
+
+
+def _version(package: str) -> str | None:
+    """Of an installed package, or of the one that has the same for GPUs."""
+    for name in (package, f"{package}-gpu"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def _models() -> Iterator[_Finding]:
