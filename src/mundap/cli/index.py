@@ -190,7 +190,7 @@ def _foretell(paths: tuple[str, ...], out: str | None, options: Any, fresh: bool
         tell_need(need)
     if not made.fits:
         shared.note(f"mundap: only {made.free / 1e9:,.1f} GB are free where the index goes.")
-    if not made.fits_memory:
+    if made.memory is not None and not made.fits_memory:
         shared.note(f"mundap: only {made.memory / 1e9:,.1f} GB of memory are free.")
 
 

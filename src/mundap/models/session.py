@@ -132,8 +132,8 @@ def _run_together(session: Any, names: Sequence[str], rows: Sequence[Mapping[str
             places = same[start : start + _TOGETHER]
             inputs = {name: np.concatenate([rows[place][name] for place in places]) for name in names}
             outputs = session.run(None, inputs)
-            for row, place in enumerate(places):
-                results[place] = [output[row : row + 1] for output in outputs]
+            for at, place in enumerate(places):
+                results[place] = [output[at : at + 1] for output in outputs]
     return results
 
 
