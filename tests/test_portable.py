@@ -105,7 +105,7 @@ def test_every_command_can_be_imported_without_anything_of_linux(not_linux):
     assert "index" in run(not_linux, script).split()
     run(
         not_linux,
-        "import mundap.serving.supervisor, mundap.serving.server, mundap.bench.work as w; assert w.anonymous_mb() == 0",
+        "import mundap.serving.supervisor, mundap.serving.server, mundap.bench.work as w; assert w._anonymous_mb() == 0",
     )
 
 

@@ -1,4 +1,4 @@
-"""Charts as SVG, for pages that load nothing from anywhere."""
+"""Charts as SVG, for pages without external resources."""
 
 import html
 import itertools
@@ -52,7 +52,7 @@ def line_chart(
     logarithmic: bool = False,
     top: float | None = None,
 ) -> str:
-    """Draw curves, each with its name at its end; a marked point shows its value when pointed at.
+    """Draw curves, each labelled at its end; hovering over a point shows its value.
 
     Args:
         curves: By name: (x, y) points, x ascending.
@@ -168,7 +168,7 @@ def _apart(places: list[float]) -> list[float]:
 
 
 def scatter(points: Sequence[tuple[str, float, float]]) -> str:
-    """Labelled points, a colour for each label; the axes of such a map mean nothing and are not drawn."""
+    """Draw a scatter plot with a colour per label and without axes, for maps such as t-SNE."""
     if not points:
         return "<p class=dim>Nothing to show.</p>"
     labels = list(dict.fromkeys(label for label, _, _ in points))

@@ -21,12 +21,12 @@ _LITTLE_ROOM = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        what: Was looked at.
-        found: What it is like.
-        good: True if it is in order, False if not, None if that is for you to say.
+        what: What was checked.
+        found: The result.
+        good: True if it is in order, False if not, None if that is for the user to judge.
         advice: What to do.
     """
 
@@ -36,7 +36,7 @@ class _Finding:
     advice: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as it stands in `--json` output."""
+        """The finding as `--json` prints it."""
         return asdict(self)
 
 
@@ -93,7 +93,7 @@ def _models() -> Iterator[_Finding]:
         if changed:
             yield _Finding(f"model {name}", f"{changed[0]} is missing or damaged", False, "Install mundap again.")
         else:
-            yield _Finding(f"model {name}", "whole")
+            yield _Finding(f"model {name}", "intact")
     yield _try("encoder", _encode)
 
 
@@ -151,7 +151,7 @@ def _index(path: str | Path | None) -> Iterator[_Finding]:
     if problems:
         cure = "Restore it from a copy, or run `mundap index --fresh`."
         if not damaged_passages(where):
-            cure = "The passages are whole. Run `mundap verify --repair`."
+            cure = "The passages are intact. Run `mundap verify --repair`."
         yield _Finding("index", problems[0], False, cure)
         return
     if problems := verify_model(where):
@@ -160,11 +160,13 @@ def _index(path: str | Path | None) -> Iterator[_Finding]:
         return
     index = Index(where)
     facts = index.info()
-    yield _Finding("index", f"{where}: {facts['documents']:,} documents, {facts['passages']:,} passages, whole")
+    yield _Finding("index", f"{where}: {facts['documents']:,} documents, {facts['passages']:,} passages, intact")
     if facts["deleted"] > facts["passages"]:
         advice = "Run `mundap compact`."
         yield _Finding("deleted", f"{facts['deleted']:,} passages are deleted and still stored", None, advice)
     if (where / IN_PROGRESS).exists():
-        yield _Finding("unfinished work", "a build was stopped or is running", None, "Run the same command to go on.")
+        yield _Finding(
+            "unfinished work", "a build was stopped or is running", None, "Run the same command again to resume."
+        )
     if room_needed := max(0, facts["bytes"] - shutil.disk_usage(where).free):
         yield _Finding("room", f"{room_needed / 1e9:.1f} GB are missing to compact it", None, "Make room before that.")

@@ -1,4 +1,4 @@
-"""Writing so that nothing is ever half there: temporary name, flush to disk, atomic rename."""
+"""Atomic writes: temporary name, flush to disk, rename."""
 
 import gzip
 import hashlib
@@ -37,7 +37,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Flush a file that some library wrote to the disk."""
+    """Flush to disk a file that a library wrote."""
     mode = "rb"
     if os.name == "nt":  # Windows flushes only what may be written to
         mode = "r+b"
@@ -73,7 +73,7 @@ def checksum(path: Path) -> str:
 
 @contextmanager
 def disk_errors(where: Path) -> Iterator[None]:
-    """Turn a full disk or a read-only folder into a message that says what to do."""
+    """Turn errors of a full disk or a read-only folder into a message that says what to do."""
     try:
         yield
     except OSError as error:
@@ -81,10 +81,10 @@ def disk_errors(where: Path) -> Iterator[None]:
 
 
 def cannot_write(where: Path, error: OSError) -> MundapError:
-    """A full disk or a read-only folder, in words that say what to do."""
+    """The error for a full disk or a read-only folder, with what to do."""
     return MundapError(
         "cannot write to {path}: {reason}. What was there before is unharmed; make room or fix the permissions, "
-        "then run the same command again to go on.",
+        "then run the same command again to resume.",
         path=where,
         reason=error.strerror or str(error),
     )
@@ -92,7 +92,7 @@ def cannot_write(where: Path, error: OSError) -> MundapError:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A new content for a file of any size: there when the block ends well, and no trace of it otherwise.
+    """Open a file to replace its content: the new content appears if the block succeeds, else nothing changes.
 
     A name that ends in .gz is compressed, with the same bytes each time. What is not a regular file, such as a pipe,
     is written into as it is.
@@ -147,10 +147,10 @@ def json_bytes(value: Any) -> bytes:
 
 
 def apart(output: str | Path, *inputs: str | Path | None) -> None:
-    """Make sure that a file to write is none of those to read.
+    """Make sure that the output is not one of the input files.
 
     Raises:
-        UsageError: It is.
+        UsageError: It is one of them.
     """
     where = Path(output).resolve()
     if any(path is not None and Path(path).resolve() == where for path in inputs):

@@ -1,4 +1,4 @@
-"""What the machine gives us to work with."""
+"""The machine: cores, threads and child processes."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -99,7 +99,7 @@ def _cached(folder: Path) -> int:
 
 
 def one_blas_thread() -> int:
-    """Let every OpenBLAS in this process (numpy has one, FAISS another) work in one thread; returns how many there are.
+    """Limit every OpenBLAS in this process (numpy's and FAISS's) to one thread; returns how many there are.
 
     After a product its threads spin for some milliseconds, waiting for the next, and meanwhile take the cores from the
     OpenMP threads of FAISS. One thread is enough for what a question needs. OPENBLAS_NUM_THREADS in the environment is
@@ -128,7 +128,7 @@ def one_blas_thread() -> int:
 
 
 def in_threads(work: Callable[[_In], _Out], parts: Iterable[_In]) -> Iterator[_Out]:
-    """What `map` gives, each part in a thread of its own, as many at a time as there are cores.
+    """Like `map`, with one thread per core.
 
     For work in numpy and FAISS, which then take one core each.
     """
@@ -155,7 +155,7 @@ def _one_blas_thread_from_now_on() -> None:
 
 
 def end_with_parent() -> None:
-    """Let the system end this process with the one that started it, however that ends. Only Linux can."""
+    """End this process when its parent ends, however that happens (Linux only)."""
     import contextlib
     import ctypes
     import signal

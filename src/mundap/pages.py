@@ -1,4 +1,4 @@
-"""The HTML page that every report is written as: one file that loads nothing from anywhere."""
+"""The HTML page of every report: one file without external resources."""
 
 import html
 from collections.abc import Iterable

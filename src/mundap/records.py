@@ -21,7 +21,7 @@ class Block(NamedTuple):
 
     Attributes:
         start: Its first character in the document's text.
-        end: The one behind its last.
+        end: The one after its last.
         kind: `heading`, `text` (a paragraph), `item` (of a list), `row` (of a table) or `code`.
         section: The headings above it, outermost first, joined by ` > `.
         page: The page, slide or cell it begins on, from 1; 0 where the file has none.
@@ -70,7 +70,7 @@ class Passage:
         text: The slice.
         source: The file the document came from.
         start: Its first character in the document's text.
-        end: The one behind its last.
+        end: The one after its last.
         metadata: Facts of the document, and of the passage: `section`, `page`, `line`, `language`.
         blocks: What it consists of; offsets are those of the document.
     """

@@ -43,7 +43,7 @@ def test_a_bank_is_taken_again_for_the_same_text_only(tmp_path):
     first = open_bank(tmp_path, a_bank, "/a", lambda _: None)
     for origin in ("/a", ""):
         assert np.array_equal(open_bank(tmp_path, list, origin, lambda _: None).vectors, first.vectors)
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         open_bank(tmp_path, a_bank, "/b", lambda _: None)
 
 

@@ -111,7 +111,7 @@ def test_a_missing_model_is_no_damage_that_a_repair_could_mend(corpus, tmp_path)
     model.rename(tmp_path / "elsewhere")
     code, _, said = mundap("verify", "-i", out, "--repair")
     assert code == 1
-    assert "is whole, but its model is not" in said
+    assert "is intact, but its model is not" in said
     assert "--repair" not in said
     assert (out / "manifest.json").read_bytes() == before  # nothing was made anew for nothing
     (wrong,) = (one for one in examine(out) if one.good is False)

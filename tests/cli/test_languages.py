@@ -142,7 +142,7 @@ def test_korean_by_the_environment_and_by_the_option(tmp_path):
     made = run("index", "a.txt", "--model", "none", folder=tmp_path)
     assert "문서 1건, 지문 1개" in made.stdout
     assert "온전합니다" in run("--lang", "ko", "verify", language="en", folder=tmp_path).stdout
-    assert "whole" in run("--lang", "en", "verify", folder=tmp_path).stdout
+    assert "intact" in run("--lang", "en", "verify", folder=tmp_path).stdout
     assert "찾은 것이 없습니다" in run_here("search", "zzz", folder=tmp_path).stdout
     assert "질문이 비어" in run_here("search", " ", folder=tmp_path).stderr
 

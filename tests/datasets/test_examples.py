@@ -76,7 +76,7 @@ def test_two_texts_under_one_id_are_kept_apart_in_beir(tmp_path):
         write(Example(Question("1", "a"), (Context("p", "", "one"),), (Context("p", "", "two"),)))
     (found,) = read_examples(path)
     assert (found.positives[0].text, found.hard[0].text) == ("one", "two")
-    with pytest.raises(MundapError, match="there already"), writing(path, "beir"):
+    with pytest.raises(MundapError, match="already exists"), writing(path, "beir"):
         pass
 
 
@@ -140,7 +140,10 @@ def test_bad_triples_and_beir(tmp_path):
     folder = written(tmp_path, "beir", "b")
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tgone\t1\nq9\tp1\t1\n")
     reasons = [one.reason for one in read_examples(folder)]
-    assert reasons == ["question q1 has no positive passage in the corpus", "question q9 is judged but not there"]
+    assert reasons == [
+        "question q1 has no positive passage in the corpus",
+        "question q9 is judged, but missing from the queries",
+    ]
     with pytest.raises(MundapError, match="corpus.jsonl"):
         (folder / "corpus.jsonl").unlink()
         list(read_examples(folder))

@@ -56,12 +56,12 @@ def test_claims_are_judged_by_paired_tests(inputs, better, worse, verdict):
 
 
 def test_intervals_and_holm_by_their_definitions():
-    from mundap.experiments.figures import holm, interval
+    from mundap.experiments.frame import _holm, _interval
 
-    one = interval([1.0, 2.0, 3.0])
+    one = _interval([1.0, 2.0, 3.0])
     assert one["mean"] == 2
     assert one["half_width"] == pytest.approx(2.4841, abs=1e-3)  # 4.3027 / sqrt(3)
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # R's p.adjust says the same
+    assert _holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # R's p.adjust says the same
 
 
 def test_figures_of_ranks_by_their_definition():

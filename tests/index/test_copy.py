@@ -25,7 +25,7 @@ def test_a_copy_is_an_index_and_checked(corpus, tmp_path, tiny_model):
     assert backup(out, tmp_path / "copy").generation == 2
     assert found(tmp_path / "copy") == found(out)
     assert verify(tmp_path / "copy") == []
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         backup(out, tmp_path / "copy")
     next(out.glob("segments/*/strings.bin")).write_bytes(b"?")
     with pytest.raises(IndexDamaged, match="Nothing was copied"):

@@ -186,13 +186,13 @@ def test_places_are_read_ahead(tmp_path):
 def test_places_are_read_ahead_while_they_come_from_disk(made, monkeypatch):
     root, corpus, _, questions, entry = made
     reads, told = [0], []
-    monkeypatch.setattr(ahead, "disk_reads", lambda: reads[0])
+    monkeypatch.setattr(ahead, "_disk_reads", lambda: reads[0])
     monkeypatch.setattr(ahead, "read_ahead", lambda places, size: told.append((len(places), size)))
     monkeypatch.setattr(ahead, "_TIMES", 3)
     index = dense.Dense(root, corpus, entry)
     expected = [list(numbers) for numbers, _ in index.search(questions, 10)]
     assert not told
-    monkeypatch.setattr(ahead, "disk_reads", lambda: reads.__setitem__(0, reads[0] + 90) or reads[0])
+    monkeypatch.setattr(ahead, "_disk_reads", lambda: reads.__setitem__(0, reads[0] + 90) or reads[0])
     assert [list(index.search(question[None], 10)[0][0]) for question in questions] == expected
     # The first is waited for, three are read ahead, and the same again: of the copy, and of the vectors themselves.
     assert told == [(120, DIMENSION), (26, 2 * DIMENSION)] * 6

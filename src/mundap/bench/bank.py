@@ -1,4 +1,4 @@
-"""Where the real vectors come from that others are made after: texts, an index, or the examples of a clone."""
+"""The source of the real vectors that generated ones imitate: texts, an index, or the examples of a clone."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _SEED = 7
 
 
 def from_texts(paths: Sequence[str | Path] = ()) -> Bank:
-    """Encode the passages of some files, and questions out of them, with the shipped encoder.
+    """Encode the passages of some files, and questions drawn from them, with the shipped encoder.
 
     Args:
         paths: Files and folders, as `mundap index` takes them; by default the examples.
@@ -47,7 +47,7 @@ def from_texts(paths: Sequence[str | Path] = ()) -> Bank:
 
 
 def from_index(path: Path) -> Bank:
-    """The vectors of an index, or of a sample of it, and questions out of its passages.
+    """The vectors of an index, or of a sample of it, and questions drawn from its passages.
 
     Raises:
         UsageError: It has no vectors, or not enough.
@@ -62,7 +62,7 @@ def from_index(path: Path) -> Bank:
 
 
 def _questions(texts: Sequence[str]) -> Iterator[str]:
-    """A few words in a row out of passages: as short as questions are, and about as far from passages."""
+    """A few consecutive words of passages: as short as questions, and about as far from passages."""
     chance = random.Random(_SEED)  # noqa: S311
     for text in chance.sample(texts, min(_QUESTIONS, len(texts))):
         yield some_words(text, chance)

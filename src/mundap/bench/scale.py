@@ -1,7 +1,7 @@
-"""How the vector index grows: vectors made by the million, then built and searched with the product's own code.
+"""How the vector index scales: generate millions of vectors, then build and search with the product's own code.
 
 A folder has the bank and a folder for each size: `segments/` with the vectors, the approximate index, what exact search
-found, and `result.json`. Whatever is there already is not made again, so a run that was stopped goes on.
+found, and `result.json`. Whatever exists already is kept, so a stopped run resumes.
 """
 
 import html
@@ -33,7 +33,7 @@ _SPARE = 1.05
 _NEWEST = "batch_new_questions_a_second"  # what a result of an earlier version lacks: then it is searched again
 
 Tell = Callable[[str], None]
-"""Is told what is being done."""
+"""Called with what is being done."""
 
 
 def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -> Bank:
@@ -43,7 +43,7 @@ def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -
         folder: Of the whole benchmark.
         make: Makes it.
         origin: What it is made from; empty if nothing was named, and then what is there is taken as it is.
-        tell: Is told what is being done.
+        tell: Called with what is being done.
 
     Raises:
         UsageError: The one that is there was made from something else.
@@ -51,7 +51,7 @@ def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -
     path, note = folder / "bank.npz", folder / "bank.json"
     if path.exists():
         if origin and (not note.exists() or json.loads(note.read_bytes())["origin"] != origin):
-            raise UsageError(f"{path} is there already, made from other text: choose another folder, or remove it")
+            raise UsageError(f"{path} already exists, made from other text: choose another folder, or remove it")
         return Bank.load(path)
     tell("encoding real text, to learn how its vectors are spread")
     bank = make()
@@ -64,7 +64,7 @@ def open_bank(folder: Path, make: Callable[[], Bank], origin: str, tell: Tell) -
 
 
 def measure(folder: Path, bank: Bank, passages: int, seed: int = 0, tell: Tell = lambda _: None) -> dict[str, Any]:
-    """Make that many vectors, build, search. Returns the figures, which are kept in the folder too.
+    """Generate that many vectors, build and search; returns the figures and saves them in the folder.
 
     Raises:
         UsageError: The number makes no sense, or other vectors are there.
@@ -108,7 +108,7 @@ def _same_vectors(place: Path, facts: dict[str, Any]) -> None:
 
 
 def _need_room(place: Path, passages: int, dimension: int) -> None:
-    """Refuse before anything is written if it cannot be written to the end."""
+    """Fail before writing anything if the disk is too small."""
     there = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
     each = 2 * dimension + _CODE_BYTES
     if wants_copy("ivf", passages):
@@ -148,7 +148,7 @@ def _child(step: str, place: Path) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise MundapError(f"{step} of {place} failed: {last[0]}. What is there is kept; run it again to go on.")
+        raise MundapError(f"{step} of {place} failed: {last[0]}. Finished parts are kept; run it again to resume.")
     return dict(json.loads(done.stdout))
 
 

@@ -34,8 +34,8 @@ class Bank:
     """Real vectors, and what is near to each.
 
     Attributes:
-        vectors: One row a passage, float32.
-        questions: One row a question, float32.
+        vectors: One row per passage, float32.
+        questions: One row per question, float32.
         near: The rows of the nearest neighbours of each passage, nearest first.
     """
 
@@ -45,7 +45,7 @@ class Bank:
 
     @classmethod
     def of(cls, vectors: np.ndarray, questions: np.ndarray) -> "Bank":
-        """The bank of some real vectors; those that are there twice count once.
+        """Make a bank of real vectors, without duplicates.
 
         Raises:
             UsageError: They are too few to tell anything from.

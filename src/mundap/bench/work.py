@@ -1,4 +1,4 @@
-"""The parts of a measurement that need a process of their own, so that its memory and its threads are known.
+"""The steps of a measurement that run in a process of their own, so that its memory and threads can be measured.
 
     python -m mundap.bench.work build|exact|search FOLDER
 
@@ -54,7 +54,7 @@ def _opened(folder: Path) -> tuple[Bank, Corpus]:
     return bank, corpus_of(folder, bank.vectors.shape[1])
 
 
-def build(folder: Path) -> dict[str, Any]:
+def _build(folder: Path) -> dict[str, Any]:
     """Train and fill the approximate index."""
     _, corpus = _opened(folder)
     with _Memory() as memory:
@@ -73,7 +73,7 @@ def build(folder: Path) -> dict[str, Any]:
     }
 
 
-def exact(folder: Path) -> dict[str, Any]:
+def _exact(folder: Path) -> dict[str, Any]:
     """What exact search finds for the questions that recall is measured on."""
     bank, corpus = _opened(folder)
     questions = bank.questions[:QUESTIONS]
@@ -95,8 +95,8 @@ def entry_of(folder: Path, passages: int, effort: Effort = _BY_THE_TABLE) -> Den
     return DenseEntry(file, "ivf", passages, passages, *effort, copy=copy)
 
 
-def search(folder: Path) -> dict[str, Any]:
-    """Recall, and questions a second in batches and one at a time, as a search in an index does it.
+def _search(folder: Path) -> dict[str, Any]:
+    """Measure recall, and questions per second in batches and one at a time, with the search of an index.
 
     `new` are questions that were never asked before, so that much of what they need may have to be read from disk; the
     others were all asked once.
@@ -132,7 +132,7 @@ def search(folder: Path) -> dict[str, Any]:
         "one_new_median_ms": round(1000 * float(np.median(first_alone.wall)), 2),
         "one_p95_ms": round(1000 * float(np.quantile(alone.wall, 0.95)), 2),
         "one_cpu_ms": round(1000 * alone.cpu, 3),
-        "memory_mb": anonymous_mb(),
+        "memory_mb": _anonymous_mb(),
     }
 
 
@@ -161,8 +161,8 @@ def _timed(call: Callable[[int], object], questions: int, step: int, again: bool
     return _Times(wall, (time.process_time() - cpu) / len(wall))
 
 
-def anonymous_mb() -> int:
-    """Memory of this process that is no file, so cannot be dropped; where that is not told, the peak of all memory."""
+def _anonymous_mb() -> int:
+    """Anonymous memory of this process, in MB; where the system does not report it, the peak of all memory."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
@@ -177,10 +177,10 @@ def anonymous_mb() -> int:
 
 
 class _Memory:
-    """The most anonymous memory while something runs, looked at a few times a second."""
+    """The peak of anonymous memory while something runs, sampled a few times per second."""
 
     def __enter__(self) -> "_Memory":
-        self.most = anonymous_mb()
+        self.most = _anonymous_mb()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
@@ -188,14 +188,14 @@ class _Memory:
 
     def _look(self) -> None:
         while not self._done.wait(0.1):
-            self.most = max(self.most, anonymous_mb())
+            self.most = max(self.most, _anonymous_mb())
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
-        self.most = max(self.most, anonymous_mb())
+        self.most = max(self.most, _anonymous_mb())
 
 
 if __name__ == "__main__":
-    step = {"build": build, "exact": exact, "search": search}[sys.argv[1]]
+    step = {"build": _build, "exact": _exact, "search": _search}[sys.argv[1]]
     sys.stdout.write(json.dumps(step(Path(sys.argv[2]))) + "\n")

@@ -1,4 +1,4 @@
-"""The command line: one file a verb; each parses, calls one function and prints."""
+"""The command line: one file per verb, which parses, calls one function and prints."""
 
 import gettext
 import inspect
@@ -20,7 +20,7 @@ from mundap.version import __version__
 _VERBS = {
     "index": ("mundap.cli.index", "index", "Index files and folders, or bring an index up to date."),
     "add": ("mundap.cli.index", "add", "Add files to an index."),
-    "encode": ("mundap.cli.encode", "encode", "Make vectors of a part of the passages, for many machines."),
+    "encode": ("mundap.cli.encode", "encode", "Encode one shard of the passages, to share the work among machines."),
     "plan": ("mundap.cli.plan", "plan", "Estimate memory, disk, machines and hours for a number of passages."),
     "ask": ("mundap.cli.ask", "ask", "Answer a question, with the source."),
     "search": ("mundap.cli.search", "search", "Find passages for a question."),
@@ -31,8 +31,8 @@ _VERBS = {
     "verify": ("mundap.cli.manage", "verify", "Check every file of an index."),
     "backup": ("mundap.cli.manage", "backup", "Copy an index, even while it is written to."),
     "doctor": ("mundap.cli.doctor", "doctor", "Check the installation, the models and the index."),
-    "serve": ("mundap.cli.serve", "serve", "Serve questions over HTTP, with a page for people."),
-    "mcp": ("mundap.cli.mcp", "mcp", "Give assistants tools (Model Context Protocol)."),
+    "serve": ("mundap.cli.serve", "serve", "Serve search and answers over HTTP, with a web page."),
+    "mcp": ("mundap.cli.mcp", "mcp", "Offer search and answers to AI assistants (Model Context Protocol)."),
     "data": ("mundap.cli.data", "data", "Make, check and convert training data; passages from Wikipedia."),
     "evaluate": ("mundap.cli.evaluate", "evaluate", "Measure how well questions are answered."),
     "compare": ("mundap.cli.evaluate", "compare", "Compare two runs, question by question."),
@@ -51,7 +51,7 @@ _WELCOME = """mundap {version}: answers from your own text, without an LLM.
 Three commands to begin with:
 
   mundap index docs/           index a folder (text, Markdown, HTML, PDF, DOCX, JSON lines ...)
-  mundap ask "a question"      answer it, and show where the answer stands
+  mundap ask "a question"      answer it, and show the source
   mundap info                  see what the index holds
 
 `mundap --help` lists all commands, `mundap COMMAND --help` explains one.
@@ -59,7 +59,7 @@ Three commands to begin with:
 
 
 class _HelpByColumns(click.HelpFormatter):
-    """Help wrapped by columns: click counts characters, and one of Hangul takes two columns.
+    """Wrap help by columns: click counts characters, but a Hangul syllable is two columns wide.
 
     A filler after each wide character makes the count right; it is taken out again when the line is written.
     """
@@ -114,7 +114,7 @@ def _translate(command: click.Command) -> None:
 
 
 def _speak(context: click.Context, parameter: click.Parameter, language: str | None) -> None:
-    """Choose the language of all messages, click's own included: gettext looks at this variable first."""
+    """Choose the language of all messages, including click's: gettext looks at this variable first."""
     if language:
         os.environ["LANGUAGE"] = language
         _translate(context.command)
@@ -184,7 +184,7 @@ def translated(said: "MundapError | str") -> str:
 
 
 def _reason(text: str) -> str:
-    """Plain text, such as comes from another process: a detail in brackets at its end stays as it is."""
+    """Translate plain text, such as a reason from another process, but not the detail in brackets at its end."""
     known = ""
     if text:
         known = _(text)
@@ -195,7 +195,7 @@ def _reason(text: str) -> str:
 
 
 def _told(error: BaseException) -> tuple[str, int]:
-    """What to say of an error, and the exit code."""
+    """The message and the exit code for an error."""
     if isinstance(error, UsageError):
         return translated(error), 2
     if isinstance(error, MundapError):
@@ -208,4 +208,4 @@ def _told(error: BaseException) -> tuple[str, int]:
         return told.format(error=error), 1
     if isinstance(error, OSError):
         return f"{error.filename or _('input or output')}: {error.strerror or error}", 1
-    return _("stopped. Run the same command again to go on."), 130
+    return _("stopped. Run the same command again to resume."), 130

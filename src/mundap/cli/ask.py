@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from mundap.pipeline.explain import PassageExplanation
     from mundap.records import Answer, AskResult
 
-_HELP = "Type a question and press Enter. Each is answered by itself: none remembers the one before. /help, /quit."
+_HELP = "Type a question and press Enter. Each is answered on its own, without the questions before it. /help, /quit."
 _MORE_HELP = """Ask in whole sentences, such as: When was the harbour built?
-Each question is answered by itself: write names instead of "it" and "there".
+Each question is answered on its own: write names instead of "it" and "there".
 Ctrl-C drops a line or an answer. /quit, an empty line or Ctrl-D ends.
 """
 _LONGEST = 300  # characters of an answer on the screen: what is written without a space may have any number
@@ -26,9 +26,9 @@ _AROUND = 2000  # and of what stands before and after it
 @click.command()
 @click.argument("question", nargs=-1)
 @shared.READ_ANYWHERE
-@click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
+@click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="Number of passages to read.")
 @click.option(
-    "-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="The most answers to give."
+    "-n", "--answers", default=1, show_default=True, type=click.IntRange(1, 100), help="Maximum number of answers."
 )
 @click.option(
     "--threshold", type=shared.Number(0, 1), help="Give no answer below this confidence. [default: the reader's]"
@@ -60,7 +60,7 @@ def ask(
 ) -> int:
     """Answer a question from an index, with the source, or say that there is no answer in it.
 
-    Without a question on the command line, questions are read from standard input, one a line; on a terminal, type
+    Without a question on the command line, questions are read from standard input, one per line; on a terminal, type
     one after another.
 
     \b
@@ -110,7 +110,7 @@ def ask(
 
 
 def _answer_lines(answer: Any, as_json: bool) -> int:
-    """Answer questions from standard input; one that cannot be asked is reported and does not stop the rest."""
+    """Answer questions from standard input; an invalid one is reported and does not stop the rest."""
     from mundap.cli import translated
     from mundap.errors import UsageError
     from mundap.records import AskResult
@@ -136,7 +136,7 @@ def _answer_lines(answer: Any, as_json: bool) -> int:
 
 
 def _converse(answer: Any) -> None:
-    """Questions and answers in turn; the arrow keys recall earlier questions."""
+    """Ask and answer in turn; the arrow keys recall earlier questions."""
     import contextlib
 
     from mundap.cli import translated
@@ -192,7 +192,7 @@ def _show(index: "Index", found: "AskResult") -> None:
 
 
 def _only_found(found: "AskResult") -> None:
-    """The best passage, where nothing could be read."""
+    """Show the best passage if nothing could be read."""
     from mundap.cli import translated
 
     click.echo(f"{click.style(_('No answer'), bold=True)}: {translated(found.note)}. {_('The best passage found:')}")
@@ -204,7 +204,7 @@ def _only_found(found: "AskResult") -> None:
 
 
 def _show_more(found: "AskResult") -> None:
-    """Say how many answers are left out because they are not sure enough."""
+    """Say how many answers are left out because their confidence is too low."""
     text = ngettext(
         "{n} more less sure than {percent}: --threshold 0 shows it.",
         "{n} more less sure than {percent}: --threshold 0 shows them.",
@@ -222,7 +222,7 @@ def _percent(share: float) -> str:
 
 
 def _passage(index: "Index", answer: "Answer") -> None:
-    """The passage with the span highlighted, and where it stands."""
+    """The passage with the answer highlighted, and its place in the source."""
     from mundap.pipeline.source import place_of
 
     passage = answer.hit.passage
@@ -242,7 +242,7 @@ def _passage(index: "Index", answer: "Answer") -> None:
 
 
 def _show_explanations(rows: "list[PassageExplanation]") -> None:
-    """A table of the passages: which words were found, the scores, what the reader says."""
+    """Print a table of the passages: matched words, retrieval scores, reader scores."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -36,7 +36,9 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--passages", multiple=True, required=True, metavar="N", help="How many: 100k, 1M, 21M (repeatable).")
+@click.option(
+    "--passages", multiple=True, required=True, metavar="N", help="Number of passages: 100k, 1M, 21M (repeatable)."
+)
 @click.option(
     "-o", "--out", required=True, metavar="DIR", help="The folder for vectors and results; the same one resumes a run."
 )
@@ -45,7 +47,7 @@ def bench() -> None:
     multiple=True,
     type=click.Path(exists=True),
     metavar="PATH",
-    help="Real text whose vectors serve as the model (repeatable). [default: the examples of the repository]",
+    help="Real text whose vectors the generated ones imitate (repeatable). [default: the examples of the repository]",
 )
 @shared.READ
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed of the vectors.")
@@ -55,9 +57,9 @@ def scale(
 ) -> None:
     """Build and search a vector index of any size, without that much text.
 
-    Vectors are drawn to resemble those of real text: topics as uneven, neighbours as near. The code that
-    builds and searches them is that of every index. Results of an earlier run are kept. With several sizes,
-    DIR/scale.html plots the growth.
+    Vectors are drawn to resemble those of real text: topics as uneven, neighbours as near. They are built and searched
+    with the same code as any index. Results of an earlier run are kept. With several sizes, DIR/scale.html plots the
+    growth.
 
     \b
     Examples:
@@ -83,7 +85,7 @@ def scale(
 
 
 def _bank(folder: Path, texts: tuple[str, ...], index_path: str | None) -> "Bank":
-    """The real vectors that others are made after: of an index, of some texts, or of the examples."""
+    """The real vectors to imitate: of an index, of some texts, or of the examples."""
     from mundap.bench.bank import from_index, from_texts
     from mundap.bench.scale import open_bank
 

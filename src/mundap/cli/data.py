@@ -36,7 +36,7 @@ def data() -> None:
 @click.option("--qrels", metavar="FILE", type=shared.INPUT, help="Relevance judgements: the judged passages are the "
               "positives (MS MARCO, BEIR, TREC).")  # fmt: skip
 @click.option("--level", type=click.IntRange(1), default=1, show_default=True,
-              help="The grade from which a judged passage is a positive.")  # fmt: skip
+              help="Lowest grade that makes a judged passage a positive.")  # fmt: skip
 @click.option("-o", "--out", required=True, metavar="FILE",
               help=".jsonl or .json: DPR's training format; .tsv: triples; + .gz.")  # fmt: skip
 @click.option("--to", "form_out", type=_WRITABLE, help="The output's format. [default: by its name]")
@@ -59,16 +59,17 @@ def data() -> None:
               help="Hard negatives per question, found by the index's encoder.")  # fmt: skip
 @click.option("--random", type=click.IntRange(0, 1000), default=0, show_default=True, help="Random negatives.")
 @click.option("--depth", type=click.IntRange(1, 10_000), default=100, show_default=True,
-              help="For questions without a gold passage: how many BM25 hits are searched for the answer.")  # fmt: skip
+              help="Without a gold passage: how many BM25 hits to search for the answer.")  # fmt: skip
 @click.option("--evidence", type=shared.Registry("mundap.mining.positives", "Choice"), default="bm25",
-              show_default=True, help="Which of those with the answer is the positive: the highest, or the one with "
-              "the most words of the question.")  # fmt: skip
-@click.option("--shortest", default=25, show_default=True, help="The fewest characters of such a passage.")
-@click.option("--longest", default=1500, show_default=True, help="The most characters of such a passage.")
+              show_default=True, help="Which hit with the answer becomes the positive: the highest ranked, or the "
+              "one that shares most words with the question.")  # fmt: skip
+@click.option("--shortest", default=25, show_default=True, help="Minimum length of such a passage, in characters.")
+@click.option("--longest", default=1500, show_default=True, help="Maximum length of such a passage, in characters.")
 @click.option("--names/--no-names", default=True, show_default=True, help="Such a passage must share a name with the "
               "question, or a content word where the question shows no names.")  # fmt: skip
 @click.option("--duplicate", type=shared.Number(0, 1, min_open=True), default=0.7, show_default=True,
-              help="A passage that shares this much of its text with a positive is no negative.")  # fmt: skip
+              help="A passage that shares at least this much of its text with a positive is not used as a "
+              "negative.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Random seed for drawing negatives.")
 @click.option("--exclude", multiple=True, metavar="FILE", type=shared.INPUT, help="Leave out the questions of this "
               "file, such as a test set (repeatable).")  # fmt: skip
@@ -91,11 +92,11 @@ def make(
     """Make training examples from question-answer pairs and an index.
 
     Reads tab-separated and JSON-lines pairs, SQuAD, KorQuAD, TyDi, NQ-open, TriviaQA, WebQuestions, WikiMovies and
-    CuratedTREC files, DPR training files (their negatives are mined anew), and MS MARCO or BEIR queries with --qrels.
+    CuratedTREC files, DPR training files (their negatives are mined again), and MS MARCO or BEIR queries with --qrels.
 
-    A question with a gold passage gets the passage of the index with that text or id; one without gets the best
-    passage with the answer that BM25 finds for question and answer. Hard negatives are passages that a retriever
-    ranks high and that do not contain an answer.
+    The positive is the passage of the index with the text or id of the gold passage; without one, the best passage
+    with the answer that BM25 finds for question and answer. Hard negatives are passages that a retriever ranks high
+    and that do not contain an answer.
 
     \b
     Examples:
@@ -135,7 +136,7 @@ def make(
 
 
 def _one_match(paths: Sequence[str], form: str | None, match: str) -> str:
-    """How the answers of all files are looked for."""
+    """The rule that matches the answers of all files."""
     from mundap.datasets import queries
 
     if match != "auto":
@@ -149,7 +150,7 @@ def _one_match(paths: Sequence[str], form: str | None, match: str) -> str:
 def _asked(
     paths: Sequence[str], form: str | None, qrels: str | None, level: int, report: "MiningReport"
 ) -> Iterator[Question | Skipped]:
-    """The questions of all files, with the passages that qrels call relevant."""
+    """The questions of all files, with the relevant passages from the qrels."""
     from mundap.datasets import beir, queries
     from mundap.datasets.detect import detect
     from mundap.mining.make import with_gold
@@ -191,7 +192,7 @@ def _make(
 
 
 def _most(report: "MiningReport") -> str:
-    """What most of them were dropped for."""
+    """The most frequent reason for dropping a question."""
     if report.dropped:
         return f": {report.dropped.most_common(1)[0][0]}"
     if report.skipped:
@@ -213,7 +214,7 @@ def _rules(mode: Any, options: dict[str, Any]) -> Any:
 
 @contextmanager
 def _telling(path: str | None) -> Iterator[Callable[[Question, str], Any]]:
-    """A function that writes a dropped question and why, if there is a file for that."""
+    """A function that writes each dropped question with the reason, if a file was given."""
     if path is None:
         yield lambda question, why: None
         return
@@ -248,14 +249,14 @@ def _tell_made(report: Any, out: str, mode: str, as_json: bool) -> None:
 @click.argument("path", metavar="FILE", type=shared.INPUT)
 @click.option("--format", "form", type=_FORMATS, help="[default: tell from the content]")
 @click.option("--match", type=shared.Registry("mundap.text.answers", "Mode"), default="string", show_default=True,
-              help="How answers are looked for.")  # fmt: skip
+              help="How answers are matched.")  # fmt: skip
 @shared.STRICT
 @shared.JSON
 def check(path: str, form: str | None, match: Any, strict: bool, as_json: bool) -> int:
     """Check a file of training examples, row by row.
 
-    Errors are rows that cannot be trained on; warnings are what is likely to harm: a negative with the answer in it,
-    a positive without. Exit code 1 if there are errors (--strict: or warnings).
+    Errors are rows that cannot be trained on; warnings are likely to hurt training: a negative that contains the
+    answer, a positive that does not. Exit code 1 if there are errors (--strict: or warnings).
 
     \b
     Examples:
@@ -286,7 +287,7 @@ def check(path: str, form: str | None, match: Any, strict: bool, as_json: bool) 
 
 @data.command()
 @click.argument("path", metavar="FILE", type=shared.INPUT)
-@click.option("-o", "--out", required=True, metavar="FILE|DIR", help="What to write; BEIR is a folder.")
+@click.option("-o", "--out", required=True, metavar="FILE|DIR", help="Output file; for BEIR, a folder.")
 @click.option("--from", "form", type=_FORMATS, help="[default: tell from the content]")
 @click.option("--to", "form_out", type=_WRITABLE, help="[default: by the output's name]")
 @click.option("-q", "--questions", metavar="FILE", type=shared.INPUT, help="For triples of ids: the queries.")
@@ -305,7 +306,7 @@ def convert(
 ) -> int:
     """Convert training examples between DPR json and jsonl, Tevatron, BEIR and triples.
 
-    Files are streamed; to read BEIR, the judged texts are held in memory. What a format has no place for is left
+    Files are streamed; to read BEIR, the judged texts are held in memory. Fields that a format cannot hold are left
     out: triples keep the first positive of each example and no answers; BEIR and Tevatron keep no scores.
 
     \b
@@ -368,7 +369,7 @@ def _no_example(path: str, skipped: "Sequence[Skipped]") -> MundapError:
 
 
 def _texts(questions: str, index_path: str | None) -> "Texts":
-    """What the ids of triples stand for."""
+    """The texts behind the ids of triples."""
     from mundap.datasets import queries
     from mundap.datasets.detect import detect
     from mundap.datasets.examples import Texts
@@ -393,10 +394,10 @@ def _texts(questions: str, index_path: str | None) -> "Texts":
 @click.argument("paths", nargs=-1, required=True, metavar="DUMP...")
 @click.option("-o", "--out", required=True, metavar="FILE", help="The passages, as in psgs_w100.tsv; + .gz.")
 @click.option("--words", type=click.IntRange(1, 10_000), default=100, show_default=True,
-              help="The most words in a passage.")  # fmt: skip
+              help="Maximum words per passage.")  # fmt: skip
 @click.option("--headings", is_flag=True, help="Keep the headings of sections.")
-@click.option("--published", is_flag=True, help="As the published psgs_w100: the title first in the text, quotation "
-              "marks for italics, the last passage of an article filled up from its beginning.")  # fmt: skip
+@click.option("--published", is_flag=True, help="Like the published psgs_w100: text starts with the title, "
+              "italics become quotation marks, an article's last passage is filled up from its beginning.")  # fmt: skip
 @shared.STRICT
 @shared.JSON
 def wikipedia(

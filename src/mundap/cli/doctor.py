@@ -11,7 +11,7 @@ from mundap.cli import shared
 @shared.READ
 @shared.JSON
 def doctor(index_path: str | None, as_json: bool) -> None:
-    """Look at the installation, the models, the machine and the index; say what is wrong and what to do.
+    """Check the installation, the models, the machine and the index; say what is wrong and how to fix it.
 
     Exit 0 if nothing is wrong.
     """

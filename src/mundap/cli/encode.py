@@ -12,12 +12,12 @@ from mundap.errors import UsageError
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
-@click.option("-o", "--out", required=True, metavar="DIR", help="Where the vectors go.")
-@click.option("--shard", default="1/1", show_default=True, metavar="N/ALL", help="Which part, such as 3/64.")
-@click.option("--words", type=int, help="The most words in a passage. [default: 100]")
-@click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
+@click.option("-o", "--out", required=True, metavar="DIR", help="Folder for the vectors.")
+@click.option("--shard", default="1/1", show_default=True, metavar="N/ALL", help="Which shard, such as 3/64.")
+@click.option("--words", type=int, help="Maximum words per passage. [default: 100]")
+@click.option("--overlap", type=int, help="Words repeated from the previous passage. [default: 0]")
 @click.option("--split", type=SPLIT, help="As for `mundap index`. [default: sentences]")
-@click.option("--chunks", type=int, help="The most passages of a document. [default: all]")
+@click.option("--chunks", type=int, help="Maximum passages per document. [default: all]")
 @click.option("--model", metavar="NAME|DIR", help="The encoder. [default: retriever]")
 @shared.DEVICE
 @shared.THREADS
@@ -32,10 +32,10 @@ def encode(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Encode a part of the passages; `mundap index --vectors` makes an index of all parts.
+    """Encode one shard of the passages; `mundap index --vectors` builds an index from all shards.
 
-    Run it on as many machines as you like, each with a shard of its own; no machine needs to know of the others. Files
-    and options must be the same everywhere. A shard that is there already is not made again.
+    Run it on as many machines as you like, one shard each; they need not know of each other. Files and options must be
+    the same everywhere. A shard that already exists is skipped.
 
     \b
     Examples:

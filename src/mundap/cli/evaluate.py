@@ -20,7 +20,7 @@ _QRELS = click.option(
     "--qrels", metavar="FILE", type=shared.INPUT, help="Relevance judgements: BEIR's, TREC's or MS MARCO's."
 )
 _LEVEL = click.option("--level", type=click.IntRange(1), default=1, show_default=True,
-                      help="The grade from which a judged document is relevant (TREC DL passages: 2).")  # fmt: skip
+                      help="Lowest grade that counts as relevant (TREC DL passages: 2).")  # fmt: skip
 _DOUBTS = ("notes", "skipped", "skipped_count")
 _REPORT = click.option("--report", metavar="DIR", help="Write an HTML page with plots.")
 
@@ -31,7 +31,7 @@ class _ManyValues(click.Command):
     _MANY = ("-k", "--mode")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat the option before each of its values, which is how click wants it."""
+        """Repeat the option before each of its values, as click expects."""
         spread: list[str] = []
         option, values = "", 0
         for word in [*args, "-"]:
@@ -48,7 +48,7 @@ class _ManyValues(click.Command):
         return super().parse_args(ctx, spread[:-1])
 
     def _fits(self, option: str, word: str) -> bool:
-        """Whether a word can be a value of the option: what follows may be an argument."""
+        """Whether a word can be a value of the option; if not, it is an argument."""
         if option == "-k":
             return word.replace(",", "").isdigit()
         kind = next(one.type for one in self.params if option in one.opts)
@@ -89,7 +89,7 @@ def evaluate() -> None:
 @click.option(
     "--gold/--no-gold", default=True, show_default=True, help="Also measure by gold passage, where it is known."
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only N questions, sampled at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of the sample.")
 @shared.FUSING
 @shared.BM25
@@ -103,7 +103,7 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
     """Measure retrieval: top-k accuracy by answers, or nDCG, MRR, recall and MAP by judgements.
 
     A question counts as answered if one of the top k passages contains an answer. Accuracy is in percent, the
-    other metrics from 0 to 1. What was skipped, missing or unknown is reported and counts as wrong.
+    other metrics from 0 to 1. Anything skipped, missing or unknown is reported and counts as wrong.
 
     \b
     Examples:
@@ -139,7 +139,7 @@ def _measure(index_path: str | None, match: Any, **options: Any) -> "RetrievalFi
 
 
 def _fusing(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of hybrid search and of BM25, taken out of the others."""
+    """Take the options of hybrid search and BM25 out of the others."""
     bm25 = shared.given_bm25(options)
     return {name: options.pop(name) for name in ("fusion", "weight", "scale") if name in options} | bm25
 
@@ -152,7 +152,7 @@ def _write(found: "RetrievalFigures", folder: str, title: str, k: int | None = N
 
 
 def _middle(cuts: Sequence[int]) -> int:
-    """The cut at which questions count as answered in lists: 20 if it is one of them."""
+    """The k for the lists of answered questions: 20 if it is one of the cuts."""
     for usual in (20, 10):
         if usual in cuts:
             return usual
@@ -192,7 +192,7 @@ def _difference(one: "Difference", scale: float, places: int) -> str:
 
 
 def _tell_gold(found: "RetrievalFigures", width: int) -> None:
-    """By the gold passage as well, where it is known."""
+    """Print accuracy by gold passage, where that is known."""
     for system in found.systems:
         known = sum(outcome.gold is not None for outcome in system.outcomes)
         if known:
@@ -213,7 +213,7 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
 @shared.READER
 @shared.RANKING
 @click.option("-k", "cuts", multiple=True, type=click.IntRange(1, 1000), metavar="K…",
-              help="How many passages are read; the last counts. [default: 1 5 10]")  # fmt: skip
+              help="Numbers of passages to read; EM and F1 are reported for the last. [default: 1 5 10]")  # fmt: skip
 @click.option("--mode", type=shared.MODE, help="How to search. [default: hybrid]")
 @shared.FUSING
 @shared.BM25
@@ -221,10 +221,10 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
 @click.option(
     "--removed",
     is_flag=True,
-    help="Ask again without the documents that hold the answer, and count how often there is an answer all the same.",
+    help="Ask again with the documents that contain the answer removed, and count how often it still answers.",
 )
 @shared.RIGHT
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only N questions, sampled at random.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of the sample.")
 @click.option("--precision", type=shared.PRECISION, help="Precision of the reader's weights.")
 @click.option(
@@ -234,9 +234,9 @@ def _tell_gold(found: "RetrievalFigures", width: int) -> None:
 def answers(as_json: bool, index_path: str | None, gold: bool, match: Any, **options: Any) -> int:
     """Measure answers: exact match and F1 in percent, as SQuAD defines them (KorQuAD's for Korean).
 
-    With -i (or the index here) questions are asked as `mundap ask` does; the oracle is how many have the answer among
-    the passages found, the most a reader could reach. Questions without an answer (SQuAD 2.0, or an empty list of
-    answers) are counted by themselves: how many were answered all the same, and the figures of SQuAD 2.0 over all.
+    With -i (or the index here) questions are asked as `mundap ask` does; the oracle is the share with the answer among
+    the passages found, the upper bound for a reader. Questions without an answer (SQuAD 2.0, or an empty list of
+    answers) are reported separately: how many were answered anyway, and SQuAD 2.0's figures over all questions.
 
     \b
     Examples:
@@ -303,7 +303,9 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 @_QRELS
 @_LEVEL
 @_CUTS
-@click.option("--at", type=click.IntRange(1), help="The rank within which a question counts as answered. [default: 20]")
+@click.option(
+    "--at", type=click.IntRange(1), help="A question counts as answered if an answer is within this rank. [default: 20]"
+)
 @shared.MATCH
 @click.option("--show", default=5, show_default=True, help="How many questions of each kind to print.")
 @_REPORT
@@ -311,11 +313,11 @@ def _tell_answers(facts: dict[str, Any]) -> None:
 def compare(
     first: str, second: str, at: int | None, show: int, report: str | None, as_json: bool, **options: Any
 ) -> int:
-    """Compare two runs: how significant the difference is, and which questions changed sides.
+    """Compare two runs: how significant the difference is, and which questions only one of them answers.
 
-    Runs are DPR result files, which have questions and answers in them, or TREC runs, for which --qrels, or
-    --questions and the index, say what is right. For each question that only one of them answers, the passage that
-    does is shown with how many of the question's words it has: BM25 finds by words, dense retrieval by meaning.
+    Runs are DPR result files, which include questions and answers, or TREC runs, which need --qrels, or --questions
+    and the index. For each question that only one of them answers, the passage is shown with the share of the
+    question's words in it: BM25 finds by words, dense retrieval by meaning.
 
     \b
     Examples:

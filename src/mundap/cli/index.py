@@ -40,12 +40,12 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @shared.WRITE
-@click.option("--words", type=int, help="About how many words a passage has. [default: 100]")
-@click.option("--overlap", type=int, help="Words repeated from the passage before. [default: 0]")
+@click.option("--words", type=int, help="Approximate words per passage. [default: 100]")
+@click.option("--overlap", type=int, help="Words repeated from the previous passage. [default: 0]")
 @click.option("--split", type=SPLIT, help="`sentences`: passages end where a "
               "sentence, a list item or a table row ends. `words`: every 100 words, as in the papers. "
               "[default: sentences]")  # fmt: skip
-@click.option("--chunks", type=int, help="The most passages of a document, such as 4 with --words 350. [default: all]")
+@click.option("--chunks", type=int, help="Maximum passages per document, such as 4 with --words 350. [default: all]")
 @click.option("--language", metavar="CODE", help="Language of the stemmer: en, de, fr, es … [default: auto, the "
               "language of each passage].")  # fmt: skip
 @click.option("--model", metavar="NAME|DIR", help="The encoder; `none` for BM25 alone. [default: retriever]")
@@ -54,8 +54,8 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
     type=shared.Registry("mundap.index.dense", "KINDS"),
     help="Kind of vector index. [default: auto]",
 )
-@click.option("--k1", type=shared.Number(0, 1000), help="BM25: how much a repeated word still counts. [default: 1.2]")
-@click.option("--b", type=shared.Number(0, 1), help="BM25: how much long passages are discounted. [default: 0.75]")
+@click.option("--k1", type=shared.Number(0, 1000), help="BM25 k1: term frequency saturation. [default: 1.2]")
+@click.option("--b", type=shared.Number(0, 1), help="BM25 b: length normalisation. [default: 0.75]")
 @click.option(
     "--recall",
     type=shared.Number(0, 1),
@@ -66,7 +66,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Read the files and print the passages, time, memory and disk an index takes; write nothing.",
+    help="Read the files and estimate passages, time, memory and disk of the index; write nothing.",
 )
 @click.option("--vectors", type=click.Path(exists=True), metavar="DIR", help="Take ready-made vectors: shards of "
               "`mundap encode`, npy, safetensors, files of DPR or Tevatron.")  # fmt: skip
@@ -172,7 +172,7 @@ def add(
 
 
 def _foretell(paths: tuple[str, ...], out: str | None, options: Any, fresh: bool, as_json: bool) -> None:
-    """Say what a build would take."""
+    """Print the estimate of a build."""
     from mundap.cli.plan import tell_need
     from mundap.engines import is_address
     from mundap.engines.forecast import forecast
@@ -225,7 +225,7 @@ def _tell(report: Any, where: str | None, strict: bool, as_json: bool) -> None:
 
 
 def _tell_left_out(reasons: dict[str, int]) -> None:
-    """Say in a line or two what nobody expects to be read."""
+    """Say in a line or two which files are not documents."""
     links = reasons.get(LINK, 0)
     others = sum(reasons.values()) - links
     if others:

@@ -125,7 +125,7 @@ def info(index_path: str | None, as_json: bool) -> None:
 
 
 def _label(name: str) -> str:
-    """A name in the language of the user, in eleven columns: a syllable of Hangul takes two."""
+    """A label in the user's language, eleven columns wide; a Hangul syllable takes two."""
     from rich.cells import cell_len
 
     label = _(name)
@@ -164,7 +164,7 @@ def list_(
     from mundap.engines import is_address, open_index
 
     if skipped and index_path is not None and is_address(index_path):
-        raise UsageError("--skipped: an engine does not keep what could not be read; `mundap index` tells it")
+        raise UsageError("--skipped: an engine does not record skipped files; `mundap index` reports them")
     index = open_index(index_path)
     if skipped:
         _list_skipped(index, as_json)
@@ -195,8 +195,8 @@ def _list_skipped(index: "Index", as_json: bool) -> None:
 
 @click.command()
 @shared.READ
-@click.option("--repair", is_flag=True, help="Rebuild what the passages suffice for: the "
-              "BM25 index and the approximate vector index.")  # fmt: skip
+@click.option("--repair", is_flag=True, help="Rebuild what can be derived from the passages: the BM25 index and the "
+              "approximate vector index.")  # fmt: skip
 @shared.JSON
 def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
     """Check every file of an index against its checksum, and that its parts fit together. Exit 0 if it is intact.
@@ -226,7 +226,7 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
         for problem in problems:
             shared.note(translated(problem))
         told = _(
-            "{where} is whole, but its model is not. Install the model again or put its folder back; or rebuild with "
+            "{where} is intact, but its model is not. Install the model again or put its folder back; or rebuild with "
             "another one: `mundap index --fresh --model NAME`."
         )
         if damage:
@@ -236,9 +236,9 @@ def verify(index_path: str | None, repair: bool, as_json: bool) -> None:
             )
         shared.note(told.format(where=where))
     elif repaired:
-        click.echo(_("{where} was repaired and is whole.").format(where=where))
+        click.echo(_("{where} was repaired and is intact.").format(where=where))
     else:
-        click.echo(_("{where} is whole.").format(where=where))
+        click.echo(_("{where} is intact.").format(where=where))
     if problems:
         sys.exit(1)
 

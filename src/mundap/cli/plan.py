@@ -41,9 +41,9 @@ def plan(
     replicas: int,
     as_json: bool,
 ) -> None:
-    """Estimate what so many passages of 100 words take: memory, disk, machines, hours, with the arithmetic.
+    """Estimate memory, disk, machines and hours for a number of 100-word passages, and show the arithmetic.
 
-    The figures behind it are listed below the result, each with where it was measured; other machines differ.
+    The measured figures it is based on are listed below the result, with their origin; other machines differ.
 
     \b
     Examples:

@@ -14,12 +14,12 @@ from mundap.cli import shared
               "every data set.  [default: the bundled examples]")  # fmt: skip
 @shared.READ
 @click.option(
-    "--train", "train_path", metavar="FILE", help="In place of --data, with -i and --test: training questions."
+    "--train", "train_path", metavar="FILE", help="Training questions; with -i and --test, instead of --data."
 )
-@click.option("--test", "test_path", metavar="FILE", help="Held-back questions with answers.")
-@click.option("--base-model", metavar="DIR", help="The checkpoint that every arm starts from.")
+@click.option("--test", "test_path", metavar="FILE", help="Held-out questions with answers.")
+@click.option("--base-model", metavar="DIR", help="The base checkpoint of every run.")
 @click.option(
-    "--reader", metavar="DIR", help="The checkpoint that readers start from (qa, joint, ict).  [default: --base-model]"
+    "--reader", metavar="DIR", help="The base checkpoint of readers (qa, joint, ict).  [default: --base-model]"
 )
 @click.option("--scale", default="small", show_default=True, metavar="SCALE",
               help="tiny shows that it runs; small is for two cores; full has the papers' sizes.")  # fmt: skip

@@ -28,7 +28,7 @@ MAX_QUESTION = 100_000
 @shared.FUSING
 @shared.BM25
 @click.option("--candidates", type=click.IntRange(1, 100_000), default=2000, show_default=True,
-              help="How many of each list hybrid considers.")  # fmt: skip
+              help="How many hits of each ranking hybrid search fuses.")  # fmt: skip
 @shared.FILTERS
 @click.option("--by-document", is_flag=True, help="One hit per document: its best passage.")
 @shared.RERANK
@@ -49,8 +49,8 @@ def search(
 ) -> int:
     """Find the passages that answer a question. Plain text: no query syntax.
 
-    Without a question on the command line, questions are read from standard input, one a line; with --json
-    there is then one JSON object a line. --source is compared with the path as hits show it.
+    Without a question on the command line, questions are read from standard input, one per line; --json then writes
+    one JSON object per line. --source matches the path as hits show it.
 
     \b
     Examples:
@@ -123,7 +123,7 @@ def _show_note(note: str) -> None:
 
 def _why(index: "Index", filters: Any, mode: str) -> str:
     if filters and not index.matching(filters):
-        return " " + _("No passage matches the filters. (--source is compared with the path as hits show it.)")
+        return " " + _("No passage matches the filters. (--source matches the path as hits show it.)")
     if mode == "bm25":
         return " " + _("No word of the question is in the index.")
     return ""
@@ -132,7 +132,7 @@ def _why(index: "Index", filters: Any, mode: str) -> str:
 def _many(
     index: "Index", k: int, mode: Any, as_json: bool, reader: "LanguageReaders | None", options: dict[str, Any]
 ) -> int:
-    """Questions from standard input, in batches, one result for each line."""
+    """Search for questions from standard input, in batches, one result per line."""
     import itertools
 
     from mundap.pipeline.search import search as search_index
@@ -183,7 +183,7 @@ def _as_line(line: str, result: "SearchResult") -> dict[str, Any]:
 
 
 def _listing(index: "Index", question: str, hits: "Sequence[Hit]") -> None:
-    """Hits as text, the question's words highlighted when a person is looking."""
+    """Hits as text, with the question's words highlighted on a terminal."""
     for hit in hits:
         passage = hit.passage
         detail = ""

@@ -11,22 +11,22 @@ from mundap.cli import shared
 
 
 @click.command()
-@click.option("-i", "--index", "indexes", multiple=True, metavar="[NAME=]DIR", help="An index, under a name of your "
-              "own if you like (repeatable). [default: .mundap/ here or in the nearest parent]")  # fmt: skip
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at. Beyond this machine "
-              "a token is needed.")  # fmt: skip
+@click.option("-i", "--index", "indexes", multiple=True, metavar="[NAME=]DIR", help="An index, optionally with a "
+              "name (repeatable). [default: .mundap/ here or in the nearest parent]")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on. Needs a token unless "
+              "it is this machine only.")  # fmt: skip
 @click.option(
     "--port",
     default=8000,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="The port to listen at; 0 for any free one.",
+    help="The port to listen on; 0 for any free one.",
 )
 @click.option("--writable", is_flag=True, help="Let clients add and delete documents.")
-@click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="A file with the token clients must "
-              "show. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
-@click.option("--proxy", default="", metavar="ADDRESS", help="Trust this proxy's X-Forwarded-For header for "
-              "who the client is.")  # fmt: skip
+@click.option("--token-file", type=click.Path(exists=True, dir_okay=False), help="A file with the token that clients "
+              "must send. [default: the environment variable MUNDAP_TOKEN]")  # fmt: skip
+@click.option("--proxy", default="", metavar="ADDRESS", help="Trust this proxy's X-Forwarded-For header to identify "
+              "clients.")  # fmt: skip
 @click.option(
     "--name",
     "names",
@@ -48,7 +48,7 @@ def serve(
     cache: int | None,
     **options: Any,
 ) -> None:
-    """Serve questions over HTTP: an API and a page for people.
+    """Serve search and answers over HTTP: an API and a web page.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def serve(
 
 
 def named(indexes: tuple[str, ...]) -> dict[str, Path | str]:
-    """Folders and addresses by their names; one without a name is called as its folder or collection is."""
+    """Folders and addresses by name; by default the name of the folder or collection."""
     from mundap.engines import is_address
     from mundap.errors import UsageError
     from mundap.index import locate
@@ -105,7 +105,7 @@ def _name_of(where: str) -> str:
 
 
 def token(file: str | None) -> str | None:
-    """The token clients must show: from a file or the environment, never on the command line, which others see."""
+    """The token that clients must send: from a file or the environment, as others can see the command line."""
     if file:
         given = Path(file).read_text("utf-8")
     else:

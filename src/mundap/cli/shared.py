@@ -51,16 +51,16 @@ READER = click.option("--reader", metavar="NAME|DIR", help="The reader. [default
 RERANK = click.option(
     "--rerank",
     is_flag=True,
-    help="Let a reader rerank what was found: it sees question and passage together, as a cross-encoder does.",
+    help="Rerank the hits with a reader, which sees question and passage together, as a cross-encoder does.",
 )
 
 
 class Registry(click.Choice[str]):
-    """The names in a room's registry: a dict, a tuple or a Literal. It is imported when the choices are needed.
+    """The choices in a registry (a dict, a tuple or a Literal), imported only when they are needed.
 
     Args:
-        module: The module that has it.
-        name: What it is called there.
+        module: The module of the registry.
+        name: Its name there.
         extra: Further choices, before the others.
     """
 
@@ -135,7 +135,7 @@ THREADS = click.option(
     is_eager=True,
     expose_value=False,
     callback=_in_environment("MUNDAP_THREADS"),
-    help="How many threads and processes work at a time. [default: one a core, or MUNDAP_THREADS]",
+    help="How many threads and processes work at a time. [default: one per core, or MUNDAP_THREADS]",
 )
 DEVICE = click.option(
     "--device",
@@ -159,7 +159,7 @@ MATCH = click.option(
     type=Registry("mundap.text.answers", "Mode", "auto"),
     default="auto",
     show_default=True,
-    help="How answers are looked for. auto: regex for TREC tables and where answers look like patterns; where many are "
+    help="How answers are matched. auto: regex for TREC tables and answers that look like patterns; where many are "
     "Korean, Japanese or Chinese, cjk for those and string for the rest; else string, the papers' rule.",
 )
 
@@ -168,8 +168,8 @@ RIGHT = click.option(
     type=Registry("mundap.text.scores", "Right"),
     default="exact",
     show_default=True,
-    help="What counts as right where confidence is concerned. exact: exact match. close: an answer with more or less "
-    "at its edges too, if the shorter one is at least half of the longer.",
+    help="What counts as right when confidence is fitted or measured. exact: exact match. close: also an answer with "
+    "more or less text at its ends, if the shorter is at least half as long as the longer.",
 )
 
 
@@ -190,7 +190,7 @@ def one_index(index_path: str | None, out: str | None) -> str | None:
 
 
 def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that say where to look: `--document`, `--source`, `--where`."""
+    """Options that filter passages: `--document`, `--source`, `--where`."""
     options = (
         ("--document", "documents", "ID", "Only in this document (repeatable)."),
         ("--source", "sources", "GLOB", "Only from these files (repeatable)."),
@@ -208,10 +208,14 @@ def FILTERS(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def FUSING(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that say how hybrid search joins its two lists: `--fusion`, `--weight`, `--lambda`."""
+    """Options that say how hybrid search fuses its two rankings: `--fusion`, `--weight`, `--lambda`."""
     options = (
         click.option(
-            "--fusion", type=FUSION, default="zscore", show_default=True, help="How hybrid joins BM25 and dense."
+            "--fusion",
+            type=FUSION,
+            default="zscore",
+            show_default=True,
+            help="How hybrid search fuses BM25 and dense scores.",
         ),
         click.option("--weight", type=Number(0, 1), help="Weight of the dense score in zscore. [default: the model's]"),
         click.option(
@@ -229,16 +233,15 @@ def FUSING(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def BM25(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for the parameters of BM25: `--k1`, `--b`. What is not given is not passed on: the index has its own."""
-    k1 = click.option("--k1", type=Number(0, 1000), help="BM25: how much a repeated word still counts. "
+    """Options for the parameters of BM25: `--k1`, `--b`. By default those of the index."""
+    k1 = click.option("--k1", type=Number(0, 1000), help="BM25 k1: term frequency saturation. "
                       "[default: the index's]")  # fmt: skip
-    b = click.option("--b", type=Number(0, 1), help="BM25: how much long passages are discounted. "
-                     "[default: the index's]")  # fmt: skip
+    b = click.option("--b", type=Number(0, 1), help="BM25 b: length normalisation. [default: the index's]")  # fmt: skip
     return k1(b(function))
 
 
 def given_bm25(options: dict[str, Any]) -> dict[str, float]:
-    """The values of those options, as far as there are any, taken out of the others."""
+    """Take the values of those options, if given, out of the others."""
     values = {name: options.pop(name) for name in ("k1", "b") if name in options}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -260,7 +263,7 @@ def RANKING(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def filters(documents: Sequence[str], sources: Sequence[str], facts: Sequence[str]) -> "Filters":
-    """What those options say. Sources have no ./ before them."""
+    """The filters that those options describe. Sources lose a leading ./."""
     import re
 
     from mundap.errors import UsageError
@@ -283,13 +286,13 @@ def filters(documents: Sequence[str], sources: Sequence[str], facts: Sequence[st
 
 
 def tell_unfinished(index: "Index") -> None:
-    """Warn where passages may be missing: a folder shows what was committed, an engine what has arrived."""
+    """Warn if passages may be missing: a folder shows what was committed, an engine what has arrived."""
     if reason := getattr(index, "unfinished", ""):
         note(f"mundap: the index is not finished: {reason}")
 
 
 def tell_unfitted(reader: "ReaderConfig") -> None:
-    """Warn where a reader's confidence was never fitted: its percentages mean little, and it never says no."""
+    """Warn if a reader's confidence was never fitted: its percentages mean little, and it answers everything."""
     if reader.confidence:
         return
     warning = _("the confidence of the reader {name} was never fitted: percentages are a rough guess.")
@@ -303,7 +306,7 @@ def tell_unfitted(reader: "ReaderConfig") -> None:
 
 
 def coloured() -> bool:
-    """Whether a person is looking who can see colours and wants to (https://no-color.org)."""
+    """Whether to colour the output: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -80,7 +80,7 @@ def _tfidf() -> Iterator[str]:
 
     yield _("TF-IDF: the fewer documents have a word, the more it weighs")
     words = _(
-        "The weight is TF x ln(N / DF): how often the word stands in the document, times the logarithm of all "
+        "The weight is TF x ln(N / DF): how often the word occurs in the document, times the logarithm of all "
         "documents over those that have it. Three documents, split at spaces: a word in all of them says nothing, "
         "ln(3/3) = 0. A word in two weighs ln(3/2) = 0.4, in one ln(3/1) = 1.1."
     )
@@ -180,7 +180,7 @@ def _hybrid(index: "Index") -> Iterator[str]:
     words = _(
         "BM25 scores and similarities cannot be added as they are: they are on different scales. Each list is shifted "
         "and scaled to mean 0 and standard deviation 1 (z), then mixed: (1 - w) z(BM25) + w z(dense). The weight w = "
-        "{weight} was fitted on held-back questions."
+        "{weight} was fitted on held-out questions."
     )
     weight = 0.0
     if index.encoder:

@@ -95,9 +95,9 @@ def ance(
     """Train a dual encoder with negatives from the whole corpus, found with the model in training (ANCE).
 
     A trainer and an inferencer run side by side. The inferencer takes the newest weights, encodes corpus and
-    questions, and publishes the nearest wrong passages; the trainer goes over to them at its next batch and never
-    waits. Either may be killed and started again. Several inferencers, on this machine or on others that see the same
-    folder, share the work. With `synchronous=true` one process stops to refresh, and the same run comes out each time.
+    questions, and publishes the nearest wrong passages; the trainer switches to them at its next batch and never
+    waits. Either may be killed and restarted. Several inferencers, on this machine or on others that see the same
+    folder, share the work. With `synchronous=true` a single process pauses to refresh, which makes runs reproducible.
 
     \b
     Examples:
@@ -141,7 +141,7 @@ def _tell_negatives(now: Any) -> None:
 def ict(
     index_path: str | None, base_model: str, out: str, keep: float, settings: tuple[str, ...], as_json: bool
 ) -> None:
-    """Pre-train on an index alone: a sentence is the question, the passage it comes from the answer.
+    """Pre-train on an index alone: a sentence is the question, the passage it comes from the positive.
 
     The inverse cloze task of ORQA. The examples are kept in OUT/ict.jsonl, the last tenth of them for validation.
 
@@ -164,7 +164,7 @@ def ict(
 @_run
 @click.option("--selection-only", is_flag=True, help="Train the passage selection alone: a reranker.")
 def reader(recipe: str | None, as_json: bool, selection_only: bool, **flags: Any) -> None:
-    """Train a reader: which passage has the answer, and where in it.
+    """Train a reader to select the passage with the answer, and the span in it.
 
     Takes the files that `mundap data make` writes, SQuAD-shaped files, and DPR's retrieval results. As with `mundap
     train retriever`, a run that was stopped resumes, and torchrun shares the work.
@@ -190,21 +190,21 @@ def reader(recipe: str | None, as_json: bool, selection_only: bool, **flags: Any
 
 @train.command()
 @shared.READ
-@click.option("-q", "--questions", required=True, metavar="FILE", help="Questions that the reader was not trained on.")
+@click.option("-q", "--questions", required=True, metavar="FILE", help="Questions the reader was not trained on.")
 @click.option("--reader", required=True, metavar="DIR", help="The reader; its config is changed.")
 @shared.RANKING
-@click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many passages are read.")
+@click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="Number of passages to read.")
 @shared.RIGHT
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N of the questions, drawn at random.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only N questions, sampled at random.")
 @shared.JSON
 def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **options: Any) -> int:
-    """Fit a reader's confidence, and the threshold below which it says nothing, on held-back questions.
+    """Fit a reader's confidence, and the threshold below which it gives no answer, on held-out questions.
 
-    Each question is asked twice, once without the documents that have the answer; at most one in ten of those may be
-    answered. Printed figures are cross-fitted. Korean, and Japanese with Chinese, get a confidence of their own from
-    50 such questions on; the general one is fitted on all others.
-    Also fitted is how sure the answer of the first two passages must be for the rest not to be read.
-    A --ranking or --retrieval-weight that is given here is kept with the reader.
+    Each question is asked twice, the second time with the documents that contain the answer removed; at the threshold,
+    at most one in ten of those is answered. Printed figures are cross-fitted. Korean, and Japanese with Chinese, get a
+    confidence of their own from 50 such questions on; the general one is fitted on all others.
+    It also fits the early stop: how confident the answer from the first two passages must be to skip the rest.
+    --ranking and --retrieval-weight, if given, are saved with the reader.
 
     \b
     Example:

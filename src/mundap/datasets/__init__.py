@@ -1,1 +1,1 @@
-"""The field's files, in and out: queries, training examples, runs, predictions."""
+"""Readers and writers of the field's file formats: queries, training examples, runs, predictions."""

@@ -26,7 +26,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,9}")
 
 
 def read_qrels(path: str | Path) -> tuple[Qrels, list[Skipped]]:
-    """Judgements, and the lines that are none.
+    """Read judgements, and report the lines that are not.
 
     Reads BEIR's three columns with a header, and TREC's and MS MARCO's four (question, 0, document, relevance).
 
@@ -53,7 +53,7 @@ def read_qrels(path: str | Path) -> tuple[Qrels, list[Skipped]]:
 
 
 def _add_judgement(qrels: Qrels, row: list[str], number: int) -> str:
-    """Take up one line, or say what is wrong with it."""
+    """Add one line, or say what is wrong with it."""
     cells = list(map(str.strip, row))
     if len(cells) not in (3, 4):
         cells = " ".join(row).split()
@@ -64,12 +64,12 @@ def _add_judgement(qrels: Qrels, row: list[str], number: int) -> str:
     question, document, grade = cells[0], cells[-2], int(cells[-1])
     judged = qrels.setdefault(question, {})
     if judged.setdefault(document, grade) != grade:
-        return f"document {document} is judged twice, differently: the first counts"
+        return f"document {document} has two different judgements: the first counts"
     return ""
 
 
 def qrels_path(folder: Path, split: str | None = None) -> Path:
-    """The judgements of a BEIR folder: of the given split, or of the one there is (test before the others).
+    """The judgements of a BEIR folder: of the given split, or the only one (test first if there are several).
 
     Raises:
         MundapError: They are not there.
@@ -103,7 +103,7 @@ def read_examples(folder: Path) -> Iterator[Example | Skipped]:
         elif question.id in qrels:
             yield _example(folder, question, qrels.pop(question.id), texts)
     for name in qrels:
-        yield Skipped(f"{folder}/queries.jsonl", f"question {name} is judged but not there")
+        yield Skipped(f"{folder}/queries.jsonl", f"question {name} is judged, but missing from the queries")
 
 
 def _judged_texts(folder: Path, qrels: Qrels) -> dict[str, Context]:
@@ -131,7 +131,7 @@ def _example(folder: Path, question: Question, judged: dict[str, int], texts: di
 def writing(folder: Path) -> Iterator[Callable[[Example], None]]:
     """Write a BEIR folder with qrels/train.tsv. A passage without an id gets one by its text."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MundapError(f"{folder} is there already. Give a new folder.")
+        raise MundapError(f"{folder} already exists. Give a new folder.")
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         with _writing(made) as write:

@@ -1,4 +1,4 @@
-"""What a file of the field is, told from its first 64 kB. No other module looks into a file to find that out."""
+"""Detect a file's format from its first 64 kB. No other module does this."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _OBJECT_OF_OBJECTS = re.compile(rb"\{\s*" + _TEXT + rb"\s*:\s*\{")
 
 @dataclass(frozen=True, slots=True)
 class _FileFormat:
-    """What the beginning of a file tells about it.
+    """The format of a file, as its beginning shows it.
 
     Attributes:
         layout: How its records are laid out.
@@ -94,7 +94,7 @@ class _FileFormat:
 
 
 def detect(path: str | Path) -> _FileFormat:
-    """Tell what a file is.
+    """Detect the format of a file.
 
     Raises:
         MundapError: It is missing or cannot be read.

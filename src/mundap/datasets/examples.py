@@ -1,6 +1,6 @@
 """Training examples in the field's files: DPR's json and json lines, Tevatron, BEIR, triples of texts or of ids.
 
-Whatever the file, it is streamed, and a row that cannot be used is reported with its place.
+Every file is streamed, and an unusable row is reported with its place.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ LISTS = {
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What the ids in a file of triples stand for.
+    """The texts behind the ids in a file of triples.
 
     Attributes:
         questions: By id.
@@ -45,11 +45,11 @@ class Texts:
 
 
 def read_examples(path: str | Path, form: str | None = None, texts: Texts | None = None) -> Iterator[Example | Skipped]:
-    """Yield the examples of a file or BEIR folder and, in their place, the rows that have none and why.
+    """Yield the examples of a file or BEIR folder; for an unusable row, the reason instead.
 
     Args:
         path: A file, or a BEIR folder.
-        form: A name out of `FORMATS`; by default told from the content.
+        form: A name in `FORMATS`; by default detected from the content.
         texts: For triples of ids: the questions and passages they name.
 
     Raises:
@@ -81,7 +81,7 @@ def rows(file: SourceFile, form: str) -> Iterator[tuple[str, int, Any | Skipped]
 
 
 def example(row: Any, position: int, where: str) -> Example | Skipped:
-    """A row of a DPR or Tevatron file as an example, or why it is none."""
+    """Convert a row of a DPR or Tevatron file to an example, or return the reason why not."""
     if not isinstance(row, dict):
         return Skipped(where, "not a JSON object")
     found = list(from_row(row, str(position), where))
@@ -119,7 +119,7 @@ def format_for(path: str | Path) -> str:
 
 @contextmanager
 def writing(path: str | Path, form: str) -> Iterator[Write]:
-    """Write examples one by one; the file is there when all are written, or not at all."""
+    """Write examples one by one; the file appears when all are written, or not at all."""
     where = Path(path)
     if not where.parent.is_dir():
         raise MundapError(f"{where.parent}: no such folder. Make it first.")

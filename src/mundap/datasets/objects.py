@@ -1,4 +1,4 @@
-"""Questions in JSON: one reader for the many names that the field has for the same few things."""
+"""Questions in JSON: one reader for the many field names in use."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ def read_json(file: SourceFile) -> Iterator[Question | Skipped]:
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Question | Skipped]:
-    """One JSON object a line."""
+    """One JSON object per line."""
     positions = itertools.count()
     for number, value in json_lines(file):
         if isinstance(value, Skipped):
@@ -69,7 +69,7 @@ def _from_article(article: Mapping[str, Any], positions: Iterator[int], where: s
 
 
 def from_row(row: Mapping[str, Any], position: str, where: str) -> Iterator[Question | Skipped]:
-    """The question in one object, after a word about each part of it that cannot be used."""
+    """Yield the question in one object, preceded by a report of each part that cannot be used."""
     text = _question_text(row)
     if text is None:
         yield Skipped(where, f"no question: expected one of the fields {', '.join(_QUESTION)}")
@@ -99,7 +99,7 @@ def _question_text(row: Mapping[str, Any]) -> str | None:
 
 
 def _is_unanswerable(row: Mapping[str, Any], raw: Any) -> bool:
-    """SQuAD 2.0 says so, other files give an empty list. Where a row has passages, that means nothing."""
+    """Whether a row is unanswerable: SQuAD 2.0 has a flag, other files an empty list (unless the row has passages)."""
     if row.get("is_impossible") is True:
         return True
     if isinstance(raw, dict):
@@ -172,7 +172,7 @@ def as_context(value: Any) -> Context | None:
 
 
 def _text(value: Any) -> str:
-    """A text that can be stored; what is none counts as empty."""
+    """A text that can be stored; anything else becomes empty."""
     if isinstance(value, str):
         return _clean(value)
     return ""

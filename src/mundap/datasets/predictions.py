@@ -16,9 +16,9 @@ _KEYS = ("predictions", *_TEXT)
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:
-    """Predicted answers by question id, or by question, out of SQuAD's object, rows of JSON or DPR's reader results.
+    """Read predicted answers, by question id or by question.
 
-    A prediction that is null is none.
+    Reads SQuAD's object, rows of JSON and DPR's reader results. A null prediction counts as missing.
 
     Raises:
         MundapError: The file is missing, broken, or of another kind.

@@ -1,4 +1,4 @@
-"""From files to questions. `read` tells the format by itself; every row is a Question or a reason why not."""
+"""Read questions from files. `read` detects the format; every row is a Question or the reason why not."""
 
 import itertools
 import random
@@ -31,11 +31,11 @@ FORMATS: dict[str, Reader] = {
 
 
 def read(path: str | Path, form: str | None = None, unanswerable: bool = False) -> Iterator[Question | Skipped]:
-    """Yield the questions of a file and, in their place, the rows that cannot be used and why.
+    """Yield the questions of a file; for an unusable row, the reason instead.
 
     Args:
         path: The file; it may be compressed.
-        form: A name out of `FORMATS`; by default told from the content.
+        form: A name in `FORMATS`; by default detected from the content.
         unanswerable: Keep the questions that the file says have no answer. Otherwise they are skipped.
 
     Raises:
@@ -62,7 +62,7 @@ def read_all(
 
     Args:
         path: The file; it may be compressed.
-        form: A name out of `FORMATS`; by default told from the content.
+        form: A name in `FORMATS`; by default detected from the content.
         distinct: Whether ids that come twice are told apart, see `unique`.
         unanswerable: Keep the questions that the file says have no answer.
 
@@ -88,7 +88,7 @@ def read_all(
 
 
 def sample(questions: list[Question], limit: int | None, seed: int = 0) -> list[Question]:
-    """As many of the questions as are wanted, drawn at random, in their order."""
+    """A random sample of the questions, in their original order."""
     if not limit or limit >= len(questions):
         return questions
     chosen = random.Random(seed).sample(range(len(questions)), limit)  # noqa: S311
@@ -96,7 +96,7 @@ def sample(questions: list[Question], limit: int | None, seed: int = 0) -> list[
 
 
 def choose_match(path: str | Path, form: str | None = None) -> Mode:
-    """How the answers of a file are to be looked for: what its format and its first questions suggest."""
+    """Choose how to match the answers of a file, from its format and its first questions."""
     if (form or detect(path).questions) == "trec":
         return "regex"
     first = [found for found in itertools.islice(read(path, form), 500) if isinstance(found, Question)]
@@ -105,7 +105,7 @@ def choose_match(path: str | Path, form: str | None = None) -> Mode:
 
 
 def match_for(answers: Sequence[str]) -> Mode:
-    """How answers like these are to be looked for."""
+    """Choose how to match answers like these."""
     if 4 * sum(map(looks_like_pattern, answers)) > len(answers):
         return "regex"
     if _is_cjk(answers):
@@ -114,7 +114,7 @@ def match_for(answers: Sequence[str]) -> Mode:
 
 
 def match_of(question: Question, match: Mode) -> Mode:
-    """How the answers of one question are to be looked for, in a file for which `choose_match` says `match`.
+    """Choose how to match the answers of one question in a file with this `match`.
 
     A Korean, Japanese or Chinese file may have questions in other languages too. Not the other way round: two Chinese
     names in SQuAD are judged by SQuAD's rule, or its figures would not be those of others. The question's own words
@@ -133,7 +133,7 @@ def _is_cjk(texts: Sequence[str]) -> bool:
 
 
 def unique(questions: Iterable[Question | Skipped]) -> Iterator[Question | Skipped]:
-    """The questions with ids that differ: an id that was seen before gets a number behind it."""
+    """Make the ids of questions unique: a repeated id gets a number appended."""
     seen: dict[str, int] = {}
     for found in questions:
         if isinstance(found, Question):

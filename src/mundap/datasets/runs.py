@@ -1,4 +1,4 @@
-"""What a retriever found, in files: DPR's result json in both dialects, TREC runs, MS MARCO's candidates."""
+"""Retrieval results in files: DPR's result json in both dialects, TREC runs, MS MARCO's candidates."""
 
 import math
 import re
@@ -26,7 +26,7 @@ _CONTEXTS = ("ctxs", "contexts")
 
 @dataclass(slots=True)
 class Faults:
-    """What was wrong with a run, so that it can be said.
+    """What was wrong with a run, for the report.
 
     Attributes:
         duplicates: Passages listed more than once for a question; the best place counts.
@@ -41,7 +41,7 @@ class Faults:
 
 
 def read_run(path: str | Path, faults: Faults | None = None) -> Iterator[Result]:
-    """Yield what was found for each question, best first, each passage once.
+    """Yield the results of each question, best first, each passage once.
 
     Raises:
         MundapError: The file is missing, broken, or not a run.

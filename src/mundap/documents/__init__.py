@@ -120,11 +120,11 @@ _ZIPPED = (
 
 
 def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipped]:
-    """Yield the documents of a file and, in their place, what could not be read and why.
+    """Yield the documents of a file; for what cannot be read, the reason instead.
 
     Args:
         file: What to read.
-        form: A name out of `FORMATS`; by default told from the file's name and its first bytes.
+        form: A name in `FORMATS`; by default detected from the file's name and first bytes.
     """
     try:
         for found in FORMATS[form or detect(file)](file):
@@ -140,7 +140,7 @@ def read(file: SourceFile, form: str | None = None) -> Iterator[Document | Skipp
 
 
 def detect(file: SourceFile) -> str:
-    """The name of a file's format, told from its name and its first bytes.
+    """Detect a file's format from its name and first bytes.
 
     Raises:
         NoDocument: It is a picture, a font, a program or the like.
@@ -148,7 +148,7 @@ def detect(file: SourceFile) -> str:
     """
     name = file.path.name.lower()
     if file.suffix in NOT_DOCUMENTS or name.endswith(".min.js"):
-        raise NoDocument(f"{file.suffix} files are no documents")
+        raise NoDocument(f"{file.suffix} files are not documents")
     if is_index(file.path.name):
         return "wikipedia"
     with file.open() as stream:

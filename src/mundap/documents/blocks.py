@@ -82,7 +82,7 @@ class Builder:
 
 
 class Table:
-    """Takes the rows of a table and finds out whether the first one names the columns."""
+    """Collect the rows of a table, and detect whether the first one is a header."""
 
     def __init__(self, built: Builder) -> None:
         self._built = built
@@ -147,7 +147,7 @@ def make_document(
     facts: dict[str, Any] | None = None,
     name: str = "",
 ) -> Document:
-    """A document of what was built.
+    """Make a document from the blocks that were built.
 
     Args:
         file: Where it comes from.

@@ -1,4 +1,4 @@
-"""Files on their way in: what they are called, decompression, encodings, and limits on all of it."""
+"""Input files: names, decompression, encodings, and limits on all of it."""
 
 import bz2
 import gzip
@@ -31,7 +31,7 @@ class Unreadable(Exception):
 
 
 class NoDocument(Unreadable):
-    """A file that nobody expects to be read: a picture, a font, a program without comments. It is left out quietly."""
+    """A file that is not a document: a picture, a font, a program without comments. It is left out quietly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class SourceFile:
 
 
 class Lines:
-    """A text that knows on which line each of its characters stands."""
+    """Look up the line of each character in a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -147,7 +147,7 @@ class Lines:
 
 
 def open_file(path: str | Path) -> SourceFile:
-    """A file given by name, so that it can be streamed.
+    """Find a file by name, to stream it.
 
     Raises:
         MundapError: It is not there, or is a folder.
@@ -219,7 +219,7 @@ STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, Unreadable)
 
 
 def explain(error: BaseException) -> str:
-    """A reading error as a reason a person understands."""
+    """Explain a reading error in plain words."""
     if isinstance(error, Unreadable):
         return str(error)
     if isinstance(error, PermissionError):

@@ -1,4 +1,4 @@
-"""Files are read by processes of their own, under limits of memory and time: a few bytes can ask for all of a machine.
+"""Read files in separate processes with limits on memory and time: a small file can exhaust a machine.
 
 A reader is a Python process that is sent the name of a file and sends back its documents. One that needs too much, or
 dies, costs its file and nothing else: the file is skipped with the reason, and the next one is read by a new process.
@@ -47,7 +47,7 @@ _RECORDS = {name: get_args(kind)[0] for name, kind in get_type_hints(Document).i
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one file may take. Large files may take more: honest ones do, and a bomb is small.
+    """How much memory and time one file may take. Large files get more, since a decompression bomb is small.
 
     Attributes:
         memory: Bytes, beside what the process takes anyway.
@@ -84,7 +84,7 @@ class Readers:
     Args:
         form: Read all files as this format instead of telling it from each.
         limits: What one file may take.
-        processes: How many; by default one a core.
+        processes: How many; by default one per core.
     """
 
     def __init__(self, form: str | None = None, limits: Limits | None = None, processes: int | None = None) -> None:
@@ -112,7 +112,7 @@ class Readers:
         self._begun.clear()
 
     def start(self) -> None:
-        """Start a process, so that it is there when it is needed."""
+        """Start a process ahead of time."""
         self._idle.append(_Reader())
         self._started += 1
 
@@ -121,7 +121,7 @@ class Readers:
         return self._processes or cores()
 
     def expect(self, files: Iterable[SourceFile]) -> None:
-        """Say which files will be read, in this order: while one is read, the next ones are begun."""
+        """Announce the files to read, in order: while one is read, the next ones are started."""
         self._coming = deque(files)
 
     def sample(self, files: Iterable[SourceFile], most: int) -> list[Document | Skipped]:
@@ -141,7 +141,7 @@ class Readers:
         return found
 
     def read(self, file: SourceFile) -> Generator[Document | Skipped, None, None]:
-        """The documents of a file; in place of what could not be read, the reason.
+        """Yield the documents of a file; for what cannot be read, the reason instead.
 
         Raises:
             MundapError: There is not enough memory to read anything.
@@ -312,7 +312,7 @@ def _size(file: SourceFile) -> int:
 
 
 def _stamp(file: SourceFile) -> tuple[int, int] | None:
-    """By what a change of a file is seen: its size, and the time of the last one. None if it is gone."""
+    """Size and modification time of a file, which reveal a change; None if it is gone."""
     try:
         status = file.path.stat()
     except OSError:
@@ -333,7 +333,7 @@ def _restored(values: list[Any]) -> Document | Skipped:
 
 
 def serve() -> None:
-    """Be a reader: read what is named on standard input until nothing more is."""
+    """Run as a reader process: read the files named on standard input until it closes."""
     end_with_parent()  # a loop would never notice
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to stop
     answers = os.fdopen(os.dup(1), "wb")

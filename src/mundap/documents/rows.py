@@ -20,7 +20,7 @@ _PASSAGE_MARKS = ("_id", "contents")  # BEIR's and Pyserini's rows already are p
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Document | Skipped]:
-    """One JSON object a line. BEIR and Pyserini rows are passages; any other row is a document."""
+    """One JSON object per line. BEIR and Pyserini rows are passages; any other row is a document."""
     empty = True
     for number, row in json_lines(file):
         empty = False

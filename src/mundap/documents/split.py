@@ -45,13 +45,13 @@ class Splitter:
     """How documents are cut.
 
     Attributes:
-        words: The most words in a passage. With `sentences` about so many: one long sentence, list item, table row
+        words: Maximum words per passage. With `sentences` about so many: one long sentence, list item, table row
             or block of code may have twice as many.
         overlap: How many words a passage repeats from the one before it.
         sentences: Cut only between sentences, list items, table rows and blocks of code, and never between a heading
             and what follows it. Otherwise every passage has exactly `words` words, as in the papers. Text without
             spaces between words is always cut at sentences.
-        chunks: The most passages of a document, the rest of it being left out; 0 for no limit. 1 is what ANCE calls
+        chunks: Maximum passages per document, the rest of it being left out; 0 for no limit. 1 is what ANCE calls
             FirstP, 4 its MaxP.
     """
 

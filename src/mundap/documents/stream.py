@@ -1,4 +1,4 @@
-"""Rows out of files of any size: JSON values, JSON lines and tables, one at a time."""
+"""Stream rows of files of any size: JSON values, JSON lines and tables."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ _Event = tuple[int, str, Any]  # depth, what it is, its value
 
 
 def json_lines(file: SourceFile) -> Iterator[tuple[int, Any | Skipped]]:
-    """Yield (line number, value) of each line that is not blank, or why a line has none."""
+    """Yield (line number, value) of each line that is not blank; for a broken line, the reason instead."""
     for number, line in file.lines():
         where = f"{file.source}:{number}"
         if isinstance(line, Unreadable):
@@ -112,7 +112,7 @@ def _value(events: Iterator[_Event], depth: int, event: str, value: Any) -> Any:
 
 
 def table(file: SourceFile, quoted: bool) -> Iterator[tuple[int, list[str] | Skipped]]:
-    """Yield (line number, cells) of a tab-separated file, or why a line has none.
+    """Yield (line number, cells) of a tab-separated file; for a broken line, the reason instead.
 
     Quoting is undone as the csv module does, but line by line: a stray quotation mark in one row must not
     swallow the rows after it.

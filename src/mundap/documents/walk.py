@@ -1,4 +1,4 @@
-"""Which files a command was given: folders walked in a fixed order, hidden and ignored files left out."""
+"""Find input files: walk folders in a fixed order, without hidden and ignored files."""
 
 import os
 import shutil
@@ -95,7 +95,7 @@ def _below(
 
 @contextmanager
 def stdin_copy() -> Iterator[SourceFile]:
-    """Standard input, kept in a file for as long, so that it can be sniffed, hashed and read again like any other.
+    """Copy standard input to a temporary file, so that it can be inspected, hashed and read more than once.
 
     It is named by its content: what is piped in later does not take the place of what came before.
     """
@@ -116,7 +116,7 @@ def _source_name(path: Path, base: Path) -> str:
 
 
 def printable(name: str) -> str:
-    """A file name that is not UTF-8 on disk must still be storable, and stay different from others."""
+    """Make a file name that is not UTF-8 storable, and keep it distinct from others."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

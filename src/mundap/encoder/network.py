@@ -113,7 +113,7 @@ def encode(tower: Tower, texts: list[list[int]], pad: int, batch_size: int = _BA
 
 
 def chunks(lengths: list[int], most: int = 0) -> list[list[int]]:
-    """Positions of texts, longest first, in the groups that cost least: tokens with their padding, and a price a group.
+    """Group texts of similar length, longest first, to minimise padding plus a fixed cost per group.
 
     Args:
         lengths: Of the texts, in tokens.

@@ -50,11 +50,11 @@ class Encoder:
         return EncoderInputs(self._session.tokenizer(), text_format, config.max_length, config.max_length)
 
     def encode_questions(self, questions: Sequence[str]) -> np.ndarray:
-        """One float32 row a question."""
+        """One float32 row per question."""
         return np.asarray(self._encode(questions, self.inputs.questions, "question"))
 
     def encode_passages(self, passages: Iterable[tuple[str, str]]) -> np.ndarray:
-        """One float32 row a (title, text) pair."""
+        """One float32 row per (title, text) pair."""
         return np.asarray(self._encode(list(passages), self.inputs.passages, "passage"))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

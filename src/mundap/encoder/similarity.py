@@ -1,4 +1,4 @@
-"""Every similarity as an inner product, which is what an index computes."""
+"""Express every similarity as an inner product, which is what an index computes."""
 
 from typing import Any, Literal
 
@@ -8,7 +8,7 @@ Side = Literal["question", "passage"]
 
 
 def network_dimension(dimension: int, similarity: str) -> int:
-    """The length of the vectors that a network gives whose vectors in an index have `dimension`."""
+    """The output dimension of a network whose vectors have `dimension` in an index."""
     if similarity == "l2":
         return dimension - 1
     return dimension

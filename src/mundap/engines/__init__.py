@@ -1,4 +1,4 @@
-"""Where an index lives, or is made, when one machine is too small: docs/engines.md."""
+"""Search engines and clusters, for an index too large for one machine: docs/engines.md."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

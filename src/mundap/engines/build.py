@@ -1,5 +1,6 @@
 """The verbs that change an index, in a folder or in an engine: build, add, delete."""
 
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -97,7 +98,7 @@ def build_on_cluster(
     )
     cluster.encode([str(path) for path in paths], shards, told, address, watch)
     report = build(paths, where, options, fresh, watch, force, shards)
-    cluster.remove(shards)
+    shutil.rmtree(shards, ignore_errors=True)
     return report
 
 

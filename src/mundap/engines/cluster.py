@@ -5,7 +5,6 @@ done again elsewhere; a shard is there as a whole or not at all.
 """
 
 import os
-import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -65,7 +64,7 @@ def encode(
 def spread(
     ray: Any, function: Callable[..., _T], calls: Sequence[tuple[Any, ...]], out: Path, gpus: int = 0
 ) -> Iterator[list[_T]]:
-    """Call a function with each of these arguments, as tasks of one core; yields what was done since the last look.
+    """Call a function with each of these arguments, as tasks of one core; yields the results as they arrive.
 
     A task whose machine dies is done again elsewhere, so it must be one that may be done twice.
 
@@ -117,13 +116,8 @@ def _results(ray: Any, done: list[Any], out: Path) -> list[tuple[Any]]:
 
 
 def beside(out: Path) -> Path:
-    """Where the shards of an index are kept until it is made."""
+    """The folder for the shards of an index until it is built."""
     return out.with_name(f"{out.name}.shards")
-
-
-def remove(shards: Path) -> None:
-    """Throw the shards away."""
-    shutil.rmtree(shards, ignore_errors=True)
 
 
 def _made(work: Work, shard: int) -> int:

@@ -1,4 +1,4 @@
-"""What an engine must be able to do: everything else is done in this room, once for all of them."""
+"""The interface of an engine: everything else is done in this package, once for all engines."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Ranked = list[tuple[str, float]]
 
 
 def key_of(name: str) -> str:
-    """A short key without odd characters for an id of any length and any writing."""
+    """A short key of plain characters for an id of any length and script."""
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -92,22 +92,22 @@ class Engine(Protocol):
         """The note called `settings`, or None if there is no index; something else under its name is an error."""
 
     def create(self, settings: Settings, note: Mapping[str, Any]) -> None:
-        """Make room for an index. Its note, called `settings`, is there first: then the room is known to be ours."""
+        """Create the index. Its note, called `settings`, is written first, which marks the place as ours."""
 
     def drop(self) -> None:
-        """Take the index away. Something that is not ours is an error."""
+        """Delete the index. Raises an error if it is not ours."""
 
     def upsert(self, rows: Sequence[Row]) -> None:
         """Write passages."""
 
     def delete(self, where: Where) -> int:
-        """Take passages away; returns how many there were."""
+        """Delete passages; returns how many there were."""
 
     def nearest(self, vectors: np.ndarray, k: int, where: Where) -> list[Ranked]:
-        """By inner product, for each vector."""
+        """Search by inner product, for each vector."""
 
     def bm25(self, questions: Sequence[str], k: int, where: Where) -> list[Ranked]:
-        """By BM25, for each list of terms with spaces between them."""
+        """Search by BM25, for each string of space-separated terms."""
 
     def rows(self, where: Where, newest: bool = True) -> Iterator[Row]:
         """Passages, in any order, without vectors; if not `newest`, as some seconds ago, which may be quicker."""
@@ -119,7 +119,7 @@ class Engine(Protocol):
         """Every note with its name."""
 
     def write_notes(self, notes: Mapping[str, Mapping[str, Any] | None]) -> None:
-        """Write notes; those that are None are taken away."""
+        """Write notes; those that are None are deleted."""
 
     def close(self) -> None:
         """End the connection."""

@@ -1,4 +1,4 @@
-"""What a build will take, told before it: `mundap index --dry-run`.
+"""Estimate the cost of a build beforehand: `mundap index --dry-run`.
 
 The files are read and cut, which is quick; some passages are encoded to see how fast this machine is. The rest is the
 arithmetic of `plan.py`.
@@ -60,7 +60,7 @@ class Forecast:
         return next(need.amount for need in self.needs if need.name == name) * GB
 
     def as_dict(self) -> dict[str, Any]:
-        """The forecast as it stands in `--json` output."""
+        """The forecast as `--json` prints it."""
         return {
             "passages": self.passages,
             "text_bytes": self.text_bytes,
@@ -81,7 +81,7 @@ def forecast(
     fresh: bool = False,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Forecast:
-    """Read and cut the files, and reckon what an index of all of them takes. Nothing is written.
+    """Read and split the files, and estimate what their index takes. Nothing is written.
 
     Raises:
         UsageError: Standard input was given, which could be read only once.

@@ -125,7 +125,7 @@ class Milvus:
             )
 
     def drop(self) -> None:
-        """Take both collections away."""
+        """Drop both collections."""
         if self.settings() is not None:
             with explained(self.address):
                 self._client.drop_collection(self._name, timeout=self._at.seconds)
@@ -141,14 +141,14 @@ class Milvus:
         self._upsert(self._name, [_stored(row, self.full_text) for row in rows])
 
     def delete(self, where: Where) -> int:
-        """Take passages away."""
+        """Delete passages."""
         count = self.count(where)
         if count:
             self._delete(self._name, _expression(where))
         return count
 
     def write_notes(self, notes: Mapping[str, Mapping[str, Any] | None]) -> None:
-        """Write notes; those that are None are taken away."""
+        """Write notes; those that are None are deleted."""
         gone = [key_of(name) for name, value in notes.items() if value is None]
         kept = [
             {"key": key_of(name), "name": name, "value": dict(value), "vector": [0.0, 0.0]}
@@ -170,11 +170,11 @@ class Milvus:
     # ---------------------------------------------------------------- reading
 
     def nearest(self, vectors: np.ndarray, k: int, where: Where) -> list[Ranked]:
-        """By inner product."""
+        """Search by inner product."""
         return self._search("vector", "IP", searching(self._kind, k), list(vectors), k, where)
 
     def bm25(self, questions: Sequence[str], k: int, where: Where) -> list[Ranked]:
-        """By BM25. milvus-lite gives a distance, the score with a minus: no BM25 score is below 0."""
+        """Search by BM25. milvus-lite gives a distance, the negated score: no BM25 score is below 0."""
         # A question without any term would be an error there; here it finds nothing.
         asked = [number for number, question in enumerate(questions) if question]
         found = self._search("sparse", "BM25", {}, [questions[number] for number in asked], k, where)
@@ -290,7 +290,7 @@ class Milvus:
             self._loaded.add(name)
 
     def _patiently(self, call: Callable[[], _T]) -> _T:
-        """Do something that may be done twice, again and again while the server is away."""
+        """Retry an idempotent call while the server is away."""
         deadline = time.monotonic() + self._at.patience
         pause = 0.5
         while True:

@@ -96,7 +96,7 @@ def _tls(options: Mapping[str, str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def explained(address: str) -> Iterator[None]:
-    """Errors of the client in our own words."""
+    """Turn errors of the client into ours."""
     from grpc import RpcError
     from pymilvus.exceptions import MilvusException
 

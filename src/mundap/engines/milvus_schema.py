@@ -71,7 +71,7 @@ def fields_of(description: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 def searching(kind: str, k: int) -> dict[str, Any]:
-    """How an index is searched for the best k. HNSW must look at no fewer than it gives."""
+    """The search parameters for the best k. HNSW must explore at least k candidates."""
     params = dict(INDEXES[kind][2])
     if "ef" in params:
         params["ef"] = max(params["ef"], 2 * k)

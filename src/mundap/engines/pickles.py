@@ -192,7 +192,7 @@ class _Machine:
 
 
 def read_pickle(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Vectors and ids.
+    """Read vectors and ids.
 
     DPR has a list of (id, vector); Tevatron a pair of all vectors and all ids.
 

@@ -1,4 +1,4 @@
-"""What so many passages take: memory, disk, machines, hours. Simple products of measured figures, each shown."""
+"""Estimate memory, disk, machines and hours for a number of passages: products of measured figures, each shown."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MOST = 10**12
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class _Figure:
     """A measured figure, or one computed from a format.
 
     Attributes:
@@ -27,34 +27,36 @@ class Figure:
 
 
 # The one place for them. "Measured" is on two virtual cores of an AMD EPYC; each says by which script.
-_TEXT = Figure(750, "bytes a passage", "measured: text, title, ids and tables, 9,300 of psgs_w100 (benchmarks/plan.py)")
-_BESIDE = Figure(122, "bytes a passage", "measured: ids, offsets and tables, which the figure before has in it")
-_POSTINGS = Figure(189, "bytes a passage", "measured: tantivy on the same passages, compacted (benchmarks/plan.py)")
-_CODES = Figure(
+_TEXT = _Figure(
+    750, "bytes a passage", "measured: text, title, ids and tables, 9,300 of psgs_w100 (benchmarks/plan.py)"
+)
+_BESIDE = _Figure(122, "bytes a passage", "measured: ids, offsets and tables, which the figure before has in it")
+_POSTINGS = _Figure(189, "bytes a passage", "measured: tantivy on the same passages, compacted (benchmarks/plan.py)")
+_CODES = _Figure(
     8, "bytes a passage beside dimension / 4", "format: four bits for two dimensions and a number; measured the same"
 )
-_PLACE = Figure(4, "bytes a passage beside its dimension", "format: its place in the eight-bit copy of the vectors")
-_LIST = Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
-_FILLING = Figure(
+_PLACE = _Figure(4, "bytes a passage beside its dimension", "format: its place in the eight-bit copy of the vectors")
+_LIST = _Figure(8, "bytes a list and dimension", "format: its centre, and the half of a block that is empty on average")
+_FILLING = _Figure(
     36_200, "vectors/s a core", "measured: training and filling, 21 million of 384 dimensions (mundap bench scale)"
 )
 _MEASURED_DIMENSION = 384
-_PROCESS = Figure(
+_PROCESS = _Figure(
     0.2, "GB", "measured: anonymous memory of a search beside the codes, 88 to 216 MB (benchmarks/start.py)"
 )
-_READING = Figure(
+_READING = _Figure(
     13_179, "passages/s a core", "measured: read and indexed for BM25, 26,358 on two cores (benchmarks/lexical.py)"
 )
-ENCODING = Figure(
+ENCODING = _Figure(
     27.8, "passages/s a core", "measured: the shipped encoder, 55.6 on two cores (benchmarks/encoding.py)"
 )
-GPU = Figure(83, "passages/s a GPU", "published: 21 million passages in 8.8 hours on 8 GPUs, BERT-base (DPR paper)")
-_MILVUS_ROW = Figure(
+GPU = _Figure(83, "passages/s a GPU", "published: 21 million passages in 8.8 hours on 8 GPUs, BERT-base (DPR paper)")
+_MILVUS_ROW = _Figure(
     2100,
     "bytes a passage beside 4 x dimension",
     "computed, not measured: text 660, terms 560, BM25 vector 600, keys and facts 280, for passages of psgs_w100",
 )
-_MILVUS_LINKS = Figure(
+_MILVUS_LINKS = _Figure(
     144, "bytes a passage", "format: HNSW with M = 18, which Milvus takes by itself, has 36 links of 4 bytes"
 )
 
@@ -69,7 +71,7 @@ class Need:
     arithmetic: str
 
     def as_dict(self) -> dict[str, Any]:
-        """The line as it stands in `--json` output."""
+        """The line as `--json` prints it."""
         return {"name": self.name, "amount": self.amount, "unit": self.unit, "arithmetic": self.arithmetic}
 
 
@@ -95,7 +97,7 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class _Plan:
     """What an index of some size takes.
 
     Attributes:
@@ -113,13 +115,13 @@ class Plan:
     milvus: tuple[Need, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as it stands in `--json` output."""
+        """The plan as `--json` prints it."""
         parts = {name: [need.as_dict() for need in getattr(self, name)] for name in ("making", "embedded", "milvus")}
         return {"passages": self.passages, "dimension": self.dimension, **parts}
 
 
-def plan(passages: int, dimension: int = 384, machines: Machines | None = None, text: float | None = None) -> Plan:
-    """Reckon what so many passages of 100 words take.
+def plan(passages: int, dimension: int = 384, machines: Machines | None = None, text: float | None = None) -> _Plan:
+    """Estimate what a number of 100-word passages takes.
 
     Args:
         passages: How many.
@@ -138,7 +140,7 @@ def plan(passages: int, dimension: int = 384, machines: Machines | None = None, 
         raise UsageError(f"{passages} passages: choose between 1 and {MOST:,}")
     if not 1 <= dimension <= 65_536:
         raise UsageError(f"{dimension} dimensions: choose between 1 and 65536")
-    return Plan(
+    return _Plan(
         passages,
         dimension,
         _making(passages, dimension, machines),
@@ -221,7 +223,7 @@ def _milvus(passages: int, dimension: int, machines: Machines) -> tuple[Need, ..
     )
 
 
-def figures() -> list[Figure]:
+def figures() -> list[_Figure]:
     """All figures a plan is computed from."""
     return [
         _TEXT,
@@ -241,7 +243,7 @@ def figures() -> list[Figure]:
 
 
 def number_of(text: str) -> int:
-    """A number with or without a letter behind it: 500k, 21M, 1B.
+    """Parse a number with an optional suffix: 500k, 21M, 1B.
 
     Raises:
         UsageError: It is none.

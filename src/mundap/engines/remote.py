@@ -1,4 +1,4 @@
-"""An index that lives in an engine, with the same questions and answers as one in a folder."""
+"""An index in an engine, with the same interface as one in a folder."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class RemoteIndex(Index):
 
     Attributes:
         engine: Where it lives.
-        unfinished: Whether not all passages may be there, in words; empty if they are.
+        unfinished: Why passages may be missing, in words; empty if none are.
 
     Raises:
         IndexMissing: There is none at this address.
@@ -238,7 +238,7 @@ class RemoteIndex(Index):
         return self.engine.count(self._where(filters))
 
     def sample(self, count: int, seed: str) -> list[Passage]:
-        """Not to be had from an engine."""
+        """Not supported by an engine."""
         raise UsageError(f"{self.engine.address}: passages cannot be drawn at random from an engine. Use a folder.")
 
     def passages(self) -> Iterator[Passage]:
@@ -283,7 +283,7 @@ class RemoteIndex(Index):
             yield from self.engine.rows(Where(documents=tuple(names[start : start + _AT_ONCE])))
 
     def skipped(self) -> list[Skipped]:
-        """Not kept by an engine."""
+        """Not recorded by an engine."""
         return []
 
     def facts(self) -> dict[str, dict[str, int]]:

@@ -1,7 +1,7 @@
-"""`mundap encode`: vectors of one part of the passages, to be put together by `mundap index --vectors`.
+"""`mundap encode`: vectors of one shard of the passages, which `mundap index --vectors` joins.
 
 Three files make a shard: shard-00003-of-00064.npy (half precision), .keys.npy (which passage each row is of) and .json,
-which is written last: what has no .json is not there. A shard that is there is not made again.
+which is written last: without it the shard does not exist. A shard that exists is not made again.
 """
 
 import hashlib
@@ -65,18 +65,9 @@ class ShardFacts:
             raise MundapError(f"{path} is no shard of `mundap encode` ({error})") from error
 
 
-def content_key(title: str, text: str) -> tuple[int, int]:
-    """What a passage is known by: its title and its text, whatever its id will be in an index."""
-    return _halves(f"{title}\0{text}")
-
-
-def name_key(name: str) -> tuple[int, int]:
-    """The same for files that know passages by id."""
-    return _halves(name)
-
-
-def _halves(text: str) -> tuple[int, int]:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def passage_key(*parts: str) -> tuple[int, int]:
+    """The 128-bit key of a passage, by its title and text, or by its id where a file of vectors has ids."""
+    digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
@@ -138,7 +129,7 @@ class Work:
 
 
 def encode_shard(work: Work, shard: int, tell: Told = lambda _: None, encoder: Encoder | None = None) -> ShardFacts:
-    """Make one shard, unless it is there.
+    """Make one shard, unless it exists.
 
     Args:
         work: What is to be encoded.
@@ -161,7 +152,7 @@ def encode_shard(work: Work, shard: int, tell: Told = lambda _: None, encoder: E
     done = 0
     for batch in _batches(_passages(files, work, shard, splitter(settings))):
         vectors.append(encoder.encode_passages(batch).astype(np.float16))
-        keys.append(np.array([content_key(title, text) for title, text in batch], np.uint64))
+        keys.append(np.array([passage_key(title, text) for title, text in batch], np.uint64))
         done += len(batch)
         tell(done)
     facts = ShardFacts(shard, work.of, job, settings.model, settings.fingerprint, settings.dimension, done)

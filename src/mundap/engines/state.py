@@ -8,7 +8,6 @@ from typing import Any
 
 from mundap.errors import EngineError, IndexLocked
 from mundap.index.manifest import Settings
-from mundap.index.segment import SourceState
 
 SETTINGS = "settings"
 """The name of the note with the settings; all others have names of sources, which are no single word."""
@@ -62,7 +61,7 @@ def _writer(job: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def refuse_second_writer(note: dict[str, Any], address: str) -> None:
-    """Make sure that nobody else is writing. Engines have no locks: a sign of life in the note has to do.
+    """Make sure that nobody else is writing. Engines have no locks, so writers leave a heartbeat in the note.
 
     Raises:
         IndexLocked: Somebody is.
@@ -87,13 +86,3 @@ def _alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def source_note(state: SourceState) -> dict[str, Any]:
-    """How a source was last read."""
-    return {**state._asdict(), "digest": state.digest.hex()}
-
-
-def source_from(note: dict[str, Any]) -> SourceState:
-    """The same, read back."""
-    return SourceState(**{**note, "digest": bytes.fromhex(note["digest"])})

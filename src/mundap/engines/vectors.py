@@ -1,4 +1,4 @@
-"""Vectors that were made elsewhere: shards of `mundap encode`, and files of other programs.
+"""Precomputed vectors: shards of `mundap encode`, and files of other programs.
 
 Nothing here runs what a file says: pickles of DPR and Tevatron are read by `pickles.py`, which knows lists, strings and
 arrays and nothing else.
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mundap.engines.pickles import read_pickle
-from mundap.engines.shards import SHARD, ShardFacts, content_key, name_key
+from mundap.engines.shards import SHARD, ShardFacts, passage_key
 from mundap.errors import ExtraMissing, MundapError, UsageError
 from mundap.index.manifest import Settings
 from mundap.index.writer import Writer
@@ -33,7 +33,7 @@ class _Part:
 
     Attributes:
         path: The file.
-        vectors: One row a passage.
+        vectors: One row per passage.
         keys: One row of two numbers a passage, by which it is known; None where rows are in the order of the passages.
         facts: Of a shard of our own: what it is a shard of.
     """
@@ -45,7 +45,7 @@ class _Part:
 
 
 class ReadyVectors:
-    """Takes the place of an encoder while an index is built.
+    """Precomputed vectors, used in place of an encoder while an index is built.
 
     Args:
         folder: A folder with vectors, or one file.
@@ -88,12 +88,12 @@ class ReadyVectors:
             raise UsageError(f"{self.folder} has two vectors with the same id: {places[0]} and {places[1]}")
 
     def expect(self, names: Sequence[str]) -> None:
-        """Say which passages come next, for files that know them by id."""
+        """Announce the ids of the next passages, for files with ids."""
         if self._by == "id":
-            self._expected += [name_key(name) for name in names]
+            self._expected += [passage_key(name) for name in names]
 
     def begin_at(self, passages: int, new: bool) -> None:
-        """Say how many passages are there already.
+        """Set how many passages the index has already.
 
         Raises:
             UsageError: Rows that are known by their order alone cannot be added to an index.
@@ -111,13 +111,13 @@ class ReadyVectors:
             if self._next > self._starts[-1]:
                 raise UsageError(f"{self.folder} has {self._starts[-1]} vectors, and there are more passages than that")
             return self._at(rows)
-        wanted = [content_key(title, text) for title, text in given]
+        wanted = [passage_key(title, text) for title, text in given]
         if self._by == "id":
             wanted = [self._expected.popleft() for _ in given]
         return self._at(self._find(np.array(wanted, np.uint64).reshape(-1, 2), given))
 
     def finished(self) -> None:
-        """Make sure that rows in the order of the passages were as many as those.
+        """Make sure that there were as many rows as passages, for files without ids.
 
         Raises:
             UsageError: They were more: then they belong to something else.
@@ -156,7 +156,7 @@ class ReadyVectors:
 
 
 class VectorWriter(Writer):
-    """A writer of an index whose vectors are there already.
+    """A writer of an index that takes precomputed vectors.
 
     Args:
         vectors: Where.
@@ -295,7 +295,7 @@ def _keys(ids: Any, path: Path, rows: int) -> np.ndarray:
         raise UsageError(f"{path} is no list of ids")
     if len(ids) != rows:
         raise UsageError(f"{path} has {len(ids)} ids for {rows} vectors")
-    named = [name_key(str(name).removeprefix("wiki:")) for name in ids]
+    named = [passage_key(str(name).removeprefix("wiki:")) for name in ids]
     return np.array(named, np.uint64).reshape(-1, 2)
 
 

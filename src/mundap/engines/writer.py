@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mundap.engines.engine import Engine, Row, Where
-from mundap.engines.state import SETTINGS, refuse_second_writer, settings_from, settings_note, source_from, source_note
+from mundap.engines.state import SETTINGS, refuse_second_writer, settings_from, settings_note
 from mundap.engines.vectors import ReadyVectors
 from mundap.index.analyzer import Analyzer
 from mundap.index.manifest import LexicalEntry, Manifest, Settings
@@ -128,7 +128,7 @@ class EngineWriter:
             if name == SETTINGS:
                 continue
             batch = note.pop("batch")
-            state = source_from(note)
+            state = _state_of(note)
             if batch > self._batch or (not state.done and not state.documents):
                 broken.append(name)
             else:
@@ -146,7 +146,7 @@ class EngineWriter:
         self._state = state
 
     def end_source(self, documents: int, skipped: int, done: bool, digest: bytes = b"") -> None:
-        """Say how many documents of the source have been read, how many were no good, and whether that was all."""
+        """Record how many documents of the source were read, how many were unusable, and whether it is finished."""
         if self._state is not None:
             state = self._state._replace(documents=documents, skipped=skipped, done=done)
             state = state._replace(digest=digest or state.digest)
@@ -213,12 +213,12 @@ class EngineWriter:
         return bool(self._deleting)
 
     def delete(self, source: Any) -> int:
-        """Take away all passages of a source."""
+        """Delete all passages of a source."""
         self._deleting.add(source)
         return self.engine.count(Where(sources=(source,)))
 
     def delete_documents(self, names: Sequence[str]) -> int:
-        """Take away documents; a source that has none left is forgotten, and read again if it comes back."""
+        """Delete documents; a source without documents is forgotten, and read again if it comes back."""
         sources = {row.passage.source for row in self._first_rows(names)}
         removed = 0
         for start in range(0, len(names), _ROWS):
@@ -228,7 +228,7 @@ class EngineWriter:
         return removed
 
     def checkpoint_due(self) -> bool:
-        """Whether enough has been done that it would be a pity to lose it."""
+        """Whether a checkpoint is due: enough work was done since the last one."""
         late = time.monotonic() - self._checkpointed >= CHECKPOINT_SECONDS
         return self._since >= CHECKPOINT_PASSAGES or (late and bool(self._since))
 
@@ -237,7 +237,7 @@ class EngineWriter:
         self._delete_sources()
         while self._rows:
             self._write(_ENCODE_AT_ONCE)
-        notes = {name: {**source_note(state), "batch": self._batch + 1} for name, state in self._changed.items()}
+        notes = {name: {**_note_of(state), "batch": self._batch + 1} for name, state in self._changed.items()}
         self.engine.write_notes(notes)
         self._batch += 1
         self._claim()
@@ -250,7 +250,7 @@ class EngineWriter:
     def _delete_sources(self) -> None:
         """Noted before it is done: a source that was half deleted is deleted by the next writer."""
         going = {
-            name: {**source_note(state._replace(documents=0, done=False)), "batch": self._batch}
+            name: {**_note_of(state._replace(documents=0, done=False)), "batch": self._batch}
             for name in self._deleting
             if (state := self.corpus.source_state(name))
         }
@@ -314,3 +314,13 @@ def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
         size += length
     if part:
         yield part
+
+
+def _note_of(state: SourceState) -> dict[str, Any]:
+    """The note that records how a source was last read."""
+    return {**state._asdict(), "digest": state.digest.hex()}
+
+
+def _state_of(note: dict[str, Any]) -> SourceState:
+    """How a source was last read, from its note."""
+    return SourceState(**{**note, "digest": bytes.fromhex(note["digest"])})

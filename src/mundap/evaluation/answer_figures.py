@@ -87,7 +87,7 @@ class AnswerOutcome:
         f1: From 0 to 1.
         match: The rule it was judged by.
         confidence: From 0 to 1; None if nothing was read, as of a prediction file.
-        threshold: The least confidence of an answer to this question.
+        threshold: Minimum confidence of an answer to this question.
         features: What that was computed from.
         by_cut: Exact match by number of passages read.
         oracle: By number of passages found, whether one of them has the answer, be they read or not.
@@ -145,7 +145,7 @@ class AnswerFigures:
             self.notes.append(f"{number:,} {what}")
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as they stand in `--json` output; EM, F1 and the like in percent."""
+        """The figures as `--json` prints them; EM, F1 and the like in percent."""
         rows = self.outcomes
         found: dict[str, Any] = {
             "exact_match": _percent([row.em for row in rows]),

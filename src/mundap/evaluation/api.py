@@ -29,10 +29,10 @@ def evaluate(
 
     Args:
         truth: Questions with answers, or relevance judgements.
-        run: What was found for each question, best first, in any order of the questions.
+        run: The results of each question, best first, in any order of the questions.
         cuts: The k of the figures; by default 1, 5, 20 and 100, or with qrels 10, 100 and 1000.
-        match: How answers are looked for; by default what the answers suggest.
-        level: The grade from which a document is relevant.
+        match: How answers are matched; by default what the answers suggest.
+        level: The lowest grade that counts as relevant.
         lookup: Gives the text of a passage that comes without one.
         name: What the run is called in comparisons.
 
@@ -85,7 +85,7 @@ class Comparison:
 
 
 def compare(first: System, second: System, cuts: Sequence[int] = (), k: int = 20) -> Comparison:
-    """Compare two evaluated runs: how sure the difference is, and which questions changed sides.
+    """Compare two evaluated runs: how significant the difference is, and which questions only one of them answers.
 
     Args:
         first: From `evaluate`.

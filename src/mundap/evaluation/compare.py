@@ -38,7 +38,7 @@ class ChangedQuestion:
     top: Context | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The case as it stands in `--json` output."""
+        """The case as `--json` prints it."""
         return {
             "id": self.question.id,
             "question": self.question.text,
@@ -97,7 +97,7 @@ def answered_by_one(systems: Sequence[System], k: int) -> dict[str, list[Changed
 
 
 def against_first(systems: Sequence[System], cuts: Sequence[int]) -> Differences:
-    """For every system but the first, and every figure: how it differs from the first."""
+    """The difference of every system from the first, for every figure."""
     first = systems[0].figures(cuts)
     found: Differences = {}
     for system in systems[1:]:

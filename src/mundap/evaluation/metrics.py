@@ -10,7 +10,7 @@ def ranking_metrics(ranked: list[str], qrels: Mapping[str, int], level: int, cut
     Args:
         ranked: Documents, best first.
         qrels: The grade of each judged document.
-        level: The grade from which a document is relevant; nDCG uses the grades themselves.
+        level: The lowest grade that counts as relevant; nDCG uses the grades themselves.
         cuts: The k of nDCG@k and the others.
     """
     relevant = {document for document, grade in qrels.items() if grade >= level}

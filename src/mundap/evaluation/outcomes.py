@@ -75,7 +75,7 @@ class System:
         return 100.0
 
     def figures(self, cuts: Sequence[int]) -> dict[str, np.ndarray]:
-        """What systems are compared by: by name, top-k accuracy or a metric for each question, from 0 to 1."""
+        """The figures that systems are compared by: top-k accuracy or a metric for each question, from 0 to 1."""
         if self.judged:
             names = [name for name in self.outcomes[0].values if not name.startswith("precision")]
             return {name: self.values(name) for name in names}
@@ -190,10 +190,9 @@ def _judged(context: Context, question: Question, match: Mode, lookup: Lookup | 
 
 
 def aligned(questions: Sequence[Question], results: Iterable[Result]) -> Iterator[tuple[int | None, Result]]:
-    """Each result with the position of its question, or None if there is no such question left.
+    """Match each result to the position of its question, or None if there is none left.
 
-    By the question itself, or by its id where a file has nothing else. A question that is asked twice takes two
-    results.
+    Questions are matched by text, or by id where a file has nothing else. One that occurs twice takes two results.
     """
     by_id: dict[str, list[int]] = {}
     by_text: dict[str, list[int]] = {}
@@ -286,7 +285,7 @@ class _Judge:
 
 
 def summary(system: System, cuts: Sequence[int]) -> dict[str, Any]:
-    """The figures of a system as they stand in `--json` output."""
+    """The figures of a system as `--json` prints them."""
     if system.judged:
         return {"questions": len(system.outcomes), **system.means(), "missing": system.missing}
     found: dict[str, Any] = {"questions": len(system.outcomes), "accuracy": system.accuracy(cuts)}

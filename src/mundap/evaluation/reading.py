@@ -25,7 +25,7 @@ _BATCH = 32  # questions read at a time
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be read for a question.
+    """The passages to read for a question.
 
     Attributes:
         question: What is asked.
@@ -188,7 +188,7 @@ class PassageReading:
         )
 
     def _best(self, plan: _Plan, read: Mapping[int, list[Scored]], numbers: Sequence[int], k: int) -> Answer | None:
-        """The best answer in these of the passages, of which k are read."""
+        """The best answer in some of the passages, of which k are read."""
         if not numbers:
             return None
         found = read_until_sure(
@@ -211,7 +211,7 @@ class PassageReading:
 
 
 def _read(plans: Sequence[_Plan]) -> list[list[list[Scored]]]:
-    """What the readers say of the passages of each plan; each reader gets all of its questions at once."""
+    """Read the passages of each plan; each reader gets all of its questions at once."""
     found: dict[int, list[list[Scored]]] = {}
     for reader in {id(plan.reader): plan.reader for plan in plans}.values():
         places = [place for place, plan in enumerate(plans) if plan.reader is reader]

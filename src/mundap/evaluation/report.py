@@ -27,7 +27,7 @@ _MARKED = 50  # answers that are highlighted
 def write_report(
     folder: str | Path, systems: Sequence[System], cuts: Sequence[int], k: int, title: str, between: Differences
 ) -> Path:
-    """Write `index.html` into a folder, which is made if it is not there.
+    """Write `index.html` into a folder, which is created if missing.
 
     Args:
         folder: Where.

@@ -40,7 +40,7 @@ class RetrievalTask:
         folder: A BEIR folder, instead.
         split: Which of its judgements.
         qrels: A file of judgements.
-        level: The grade from which a document is relevant.
+        level: The lowest grade that counts as relevant.
         modes: How to search; each is a system.
         runs: Files of results to judge instead of searching.
         candidates: A file of results whose passages are put in order instead of searching.
@@ -116,7 +116,7 @@ class RetrievalFigures:
         return self._differences
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as they stand in `--json` output."""
+        """The figures as `--json` prints them."""
         first = self.systems[0]
         found = {system.name: summary(system, self.cuts) for system in self.systems}
         facts: dict[str, Any] = {}

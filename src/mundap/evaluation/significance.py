@@ -30,7 +30,7 @@ class Difference:
     worse: int
 
     def as_dict(self, scale: float = 1.0) -> dict[str, Any]:
-        """The difference as it stands in `--json` output."""
+        """The difference as `--json` prints it."""
         return {
             "difference": round(scale * self.mean, 4),
             "interval_95": [round(scale * self.low, 4), round(scale * self.high, 4)],

@@ -176,8 +176,8 @@ def _appendix(lab: Lab, outcomes: Outcomes) -> Extra:
             published[ANCE] = newest
         models = {"base": lab.data.base_model, WARM: _warm(lab, 0), ANCE: folder / "model"}
         found = evidence.compare_negatives(lab, models, published)
-        evidence.save(found, path)
-    found = evidence.load(path)
+        found.save(path)
+    found = evidence.NegativesEvidence.load(path)
     parts = _training_curves(lab)
     for name, kinds in found.kinds.items():
         parts.append(f"<h2>Negatives as the model sees them: {html.escape(name)}</h2>{_kinds(kinds)}")

@@ -40,7 +40,7 @@ class DataFiles:
 
     Attributes:
         corpus: An index, or files to index.
-        sets: By name: the file of training questions and that of held-back ones.
+        sets: By name: the file of training questions and that of held-out ones.
     """
 
     corpus: tuple[Path, ...]
@@ -92,7 +92,7 @@ def bundled_data(scratch: Path) -> DataFiles:
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """Held-back questions, and how their answers are matched."""
+    """Held-out questions, and how their answers are matched."""
 
     questions: list[Question]
     match: Mode
@@ -105,7 +105,7 @@ class Prepared:
     Attributes:
         index: The corpus, for BM25 alone.
         train: By data set: examples with hard and random negatives out of this corpus.
-        test: By data set: held-back questions.
+        test: By data set: held-out questions.
         base_model: The network that every arm starts from.
         passages: The number of passages.
         questions: By data set: the number of training questions.
@@ -183,7 +183,7 @@ def _cut(files: DataFiles, scale: Scale, folder: Path, tell: Tell) -> None:
     held: dict[str, list[tuple[Question, list[Passage]]]] = {}
     excluded: set[str] = set()
     for name, (_, test) in files.sets.items():
-        tell(f"{name}: choosing held-back questions")
+        tell(f"{name}: choosing held-out questions")
         held[name] = _held_back(test, pool, scale)
         excluded.update(_plain(question.text) for question, _ in held[name])
     examples: dict[str, list[Example]] = {}
@@ -203,7 +203,7 @@ def _cut(files: DataFiles, scale: Scale, folder: Path, tell: Tell) -> None:
 def _refuse_few(name: str, training: int, held_back: int, scale: Scale) -> None:
     if not held_back or training < scale.batch_size:
         raise MundapError(
-            f"{name}: {training} training and {held_back} held-back questions whose answer is in the corpus: too few"
+            f"{name}: {training} training and {held_back} held-out questions whose answer is in the corpus: too few"
         )
 
 

@@ -1,4 +1,4 @@
-"""Why negatives differ: are they what a search would bring up, and does a model learn from them?
+"""Why negatives differ: would a search retrieve them, and does a model learn from them?
 
 For each model, and for each kind of negative of the same training questions, drawn as in training: the share that is
 among the hundred the model itself would find, the loss of one such negative beside the positive, and the norm of that
@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ _DEPTH, _FOUND = 200, 100  # searched for a refresh, and at test time
 
 
 @dataclass(slots=True)
-class _NegativesEvidence:
+class NegativesEvidence:
     """How models see kinds of negatives.
 
     Attributes:
@@ -56,22 +56,21 @@ class _NegativesEvidence:
         """The figures, without the maps."""
         return {"negatives": self.kinds, "scores_by_rank": self.curves}
 
+    def save(self, path: Path) -> None:
+        """Write it to a file: the models it was made with are not kept."""
+        write_atomic(path, json_bytes(asdict(self)))
 
-def save(found: _NegativesEvidence, path: Path) -> None:
-    """Write it down: the models it was made with are not kept."""
-    write_atomic(path, json_bytes(asdict(found)))
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read it from a file."""
+        found = cls(**json.loads(path.read_text("utf-8")))
+        for name, points in found.maps.items():
+            found.maps[name] = [(label, x, y) for label, x, y in points]
+        return found
 
 
-def load(path: Path) -> _NegativesEvidence:
-    """Read it back."""
-    found = _NegativesEvidence(**json.loads(path.read_text("utf-8")))
-    for name, points in found.maps.items():
-        found.maps[name] = [(label, x, y) for label, x, y in points]
-    return found
-
-
-def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> _NegativesEvidence:
-    """Look at all kinds of negatives with all models.
+def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[str, Generation]) -> NegativesEvidence:
+    """Compare all kinds of negatives with all models.
 
     Args:
         lab: Where the data is.
@@ -85,7 +84,7 @@ def compare_negatives(lab: Lab, models: Mapping[str, Path], published: Mapping[s
     rows = rng.sample(range(len(source)), min(_QUESTIONS, len(source)))
     chosen = [source[row] for row in rows]
     texts = [example.question.text for example in chosen]
-    found = _NegativesEvidence(question=texts[0])
+    found = NegativesEvidence(question=texts[0])
     for name, folder in models.items():
         model = lab.model(folder)
         numbers, _ = model.top(texts, _DEPTH)

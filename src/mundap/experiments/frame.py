@@ -1,11 +1,12 @@
 """The frame of all experiments: arms x seeds -> values for every question -> a table beside the paper's.
 
-An experiment is a `Plan`. Every arm and seed is kept in OUT/outcomes when it is known, so that an experiment that was
-stopped goes on where it was.
+An experiment is a `Plan`. Every arm and seed is kept in OUT/outcomes when it is known, so that a stopped experiment
+resumes.
 """
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +16,13 @@ import numpy as np
 
 from mundap.disk import json_bytes, write_atomic
 from mundap.evaluation.significance import compare
-from mundap.experiments import figures
 from mundap.experiments.lab import Lab
+from mundap.experiments.page import SURE
+from mundap.records import Context
+
+_TIMED_TEXTS = 16
+_BACKWARD = 3  # a training step costs about three forward passes
+_TIMED_TEXT = "a passage of a hundred words or so stands for all of them here " * 12
 
 _SECONDS, _CPU_SECONDS = "seconds", "cpu seconds"  # kept beside an arm's values
 
@@ -136,9 +142,7 @@ def run(name: str, plan: Plan, lab: Lab) -> dict[str, Any]:
     from mundap.experiments import page
 
     if not lab.scale.passages:  # full scale: know first what it takes
-        from mundap.experiments.estimate import estimate
-
-        lab.tell(estimate(lab, sum(arm.seeded for arm in plan.arms)))
+        lab.tell(_estimate(lab, sum(arm.seeded for arm in plan.arms)))
     outcomes = _measured(plan, lab)
     extra = Extra()
     if plan.appendix is not None:
@@ -207,7 +211,7 @@ def _row(arm: Arm, columns: Sequence[Column], every: Sequence[Mapping[str, np.nd
     for column in columns:
         cell: dict[str, Any] = {}
         if column.name in every[0]:
-            cell = figures.interval([column.scale * float(one[column.name].mean()) for one in every])
+            cell = _interval([column.scale * float(one[column.name].mean()) for one in every])
         if column.name in arm.paper:
             cell["paper"] = arm.paper[column.name]
         if cell:
@@ -222,14 +226,14 @@ def _judge_claims(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
     for claim in plan.claims:
         worse, better = _mean(outcomes[claim.worse], claim.column), _mean(outcomes[claim.better], claim.column)
         tests.append(compare(worse, better))
-    corrected = figures.holm([one.p for one in tests])
+    corrected = _holm([one.p for one in tests])
     rows = []
     for claim, test, p in zip(plan.claims, tests, corrected, strict=True):
         row = test.as_dict(columns[claim.column].scale)
         verdict = "not settled"
-        if p < figures.SURE and row["difference"] > 0:
+        if p < SURE and row["difference"] > 0:
             verdict = "holds"
-        elif p < figures.SURE:
+        elif p < SURE:
             verdict = "contradicted"
         rows.append(
             {"claim": claim.text, "better_arm": claim.better, "worse_arm": claim.worse, "figure": claim.column, **row,
@@ -241,3 +245,60 @@ def _judge_claims(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
 def _mean(every: Sequence[Mapping[str, np.ndarray]], column: str) -> np.ndarray:
     """One value a question, the mean over seeds: questions are the sample, not runs."""
     return np.asarray(np.mean([one[column] for one in every], 0))
+
+
+def _interval(values: list[float]) -> dict[str, Any]:
+    """The mean over seeds, with the 95 % interval of the mean by Student's t."""
+    from scipy import stats
+
+    mean = float(np.mean(values))
+    runs = [round(value, 4) for value in values]
+    if len(values) < 2:
+        return {"mean": round(mean, 4), "runs": runs}
+    error = float(np.std(values, ddof=1)) / len(values) ** 0.5
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    return {"mean": round(mean, 4), "half_width": round(half, 4), "runs": runs}
+
+
+def _holm(chances: list[float]) -> list[float]:
+    """p-values of several tests, corrected for their number by Holm's method."""
+    order = sorted(range(len(chances)), key=lambda number: chances[number])
+    result, highest = [1.0] * len(chances), 0.0
+    for place, number in enumerate(order):
+        highest = max(highest, min(1.0, (len(chances) - place) * chances[number]))
+        result[number] = highest
+    return result
+
+
+def _estimate(lab: Lab, arms: int) -> str:
+    """A line on the time and the disk that all arms need.
+
+    Every arm trains one model with each seed and encodes the corpus once: that is most of the work, and all that is
+    counted.
+
+    Args:
+        lab: Where the experiment is made.
+        arms: How many of its rows are trained.
+    """
+    seconds = _seconds_per_passage(lab)
+    scale, data = lab.scale, lab.data
+    questions = sum(data.questions.values())
+    steps = scale.steps or scale.epochs * questions // scale.batch_size
+    training = steps * scale.batch_size * 2 * _BACKWARD * seconds
+    hours = arms * scale.seeds * (training + data.passages * seconds) / 3600
+    disk = 4 * data.passages * scale.passage_length / 1e9  # token ids, kept once
+    free = shutil.disk_usage(lab.out).free / 1e9
+    return (
+        f"{data.passages:,} passages, {questions:,} training questions: about {hours:,.1f} hours on this machine "
+        f"({1 / seconds:,.0f} passages encoded a second), and {disk:,.1f} GB of disk beside the models ({free:,.0f} GB "
+        "are free)"
+    )
+
+
+def _seconds_per_passage(lab: Lab) -> float:
+    model = lab.encoder(lab.data.base_model)
+    texts = [Context("", "", _TIMED_TEXT)] * _TIMED_TEXTS
+    model.passages(texts[:2])
+    started = time.perf_counter()
+    model.passages(texts)
+    return (time.perf_counter() - started) / _TIMED_TEXTS

@@ -52,7 +52,7 @@ class Inputs:
 
 
 class Lab:
-    """Trains and measures, and keeps what is done.
+    """Train and measure the arms of an experiment, and keep the results.
 
     Args:
         inputs: What the experiment is made with.
@@ -245,13 +245,13 @@ class Lab:
         return TrainedEncoder(folder, self.recipe(0))
 
     def ranking(self, name: str = "") -> Ranking:
-        """The held-back questions of a data set, and the rankings of each system."""
+        """The held-out questions of a data set, and the rankings of each system."""
         return Ranking(self.data.index, self.data.test[name or self.data.first])
 
     def retrieval(
         self, arm: str, seed: int, sets: Sequence[DataSet] | None = None, name: str = "", **changes: Any
     ) -> dict[str, np.ndarray]:
-        """Train a retriever and ask it the held-back questions: top-k and MRR@10 for every question.
+        """Train a retriever and ask it the held-out questions: top-k and MRR@10 for every question.
 
         The ranks are kept with the run, for other experiments that have it too.
         """

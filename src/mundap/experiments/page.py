@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mundap.charts import line_chart
-from mundap.experiments.figures import SURE
 from mundap.pages import write_page
 
 if TYPE_CHECKING:
     from mundap.experiments.frame import Column, Extra, Plan
 
+SURE = 0.05
+"""A difference with a lower p counts as significant."""
 _LEGEND = (
     "Mean over the seeds ± half of the 95 % interval (Student's t). In brackets the paper's figure, on the paper's "
     "data and at its size. Rows in italics are quoted."
@@ -44,7 +45,7 @@ def _setting(found: Mapping[str, Any]) -> str:
     """The size of an experiment in a sentence."""
     facts = found["setting"]
     train, test = facts["training_questions"], facts["test_questions"]
-    sets = "; ".join(f"{name}: {train[name]:,} training, {test[name]:,} held-back questions" for name in train)
+    sets = "; ".join(f"{name}: {train[name]:,} training, {test[name]:,} held-out questions" for name in train)
     return (
         f"{facts['passages']:,} passages of {facts['passage_length']} tokens; {sets}; {facts['layers']} layers of "
         f"{facts['base_model']}, the upper {facts['new_layers']} initialised anew; {facts['steps']} steps of "

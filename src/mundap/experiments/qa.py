@@ -167,7 +167,7 @@ def _of_set(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _judged(lab: Lab, run: Path, name: str, orders: Sequence[Sequence[str]]) -> Mapping[str, Any]:
-    """The answers of a reader that reads these passages for the held-back questions of a set."""
+    """The answers of a reader that reads these passages for the held-out questions of a set."""
     ranking = lab.ranking(name)
     found = _first(ranking.contexts(orders), lab.scale.read)
     read = lab.reading(run / "model", name).judged(lab.data.test[name].questions, found)

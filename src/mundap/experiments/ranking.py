@@ -1,4 +1,4 @@
-"""Rankings of held-back questions: by BM25, by a dual encoder in training, by both together, and reranked."""
+"""Rankings of held-out questions: by BM25, by a dual encoder in training, by both together, and reranked."""
 
 import re
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def figures_of(ranks: np.ndarray) -> dict[str, np.ndarray]:
 
 
 class Ranking:
-    """Knows the answers of held-back questions: where the first passage with an answer stands, 0 if nowhere.
+    """Knows the answers of held-out questions: where the first passage with an answer stands, 0 if nowhere.
 
     Args:
         index: The corpus.

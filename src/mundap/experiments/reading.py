@@ -1,4 +1,4 @@
-"""Answers to held-back questions by a reader in training, from what a retriever found."""
+"""Answers to held-out questions by a reader in training, from what a retriever found."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

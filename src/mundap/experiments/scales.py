@@ -11,7 +11,7 @@ class Scale:
 
     Attributes:
         questions: Training questions of each data set.
-        test: Held-back questions of each data set.
+        test: Held-out questions of each data set.
         passages: Passages of the corpus.
         steps: Optimizer steps of a retriever.
         epochs: Upper limit on passes over the training questions.
@@ -25,7 +25,7 @@ class Scale:
         reader_batch_size: Questions in a reader's batch.
         reader_length: Tokens of a reader's window.
         num_passages: Passages per question in a reader's training.
-        read: Passages that are read for a held-back question.
+        read: Passages that are read for a held-out question.
         learning_rate: Of a retriever.
         time: In words, on what machine.
         disk: In words.

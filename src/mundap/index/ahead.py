@@ -1,4 +1,4 @@
-"""Many places of mapped files read at once, before they are needed.
+"""Read ahead in memory-mapped files: many places at once, before they are needed.
 
 A place that is not in memory is otherwise read when it is touched, one after another: a hundred of them take as long as
 a hundred trips to the disk, and more CPU time than the search itself. Told of all together, the system reads them side
@@ -23,7 +23,7 @@ _TIMES = 50
 
 
 def read_ahead(addresses: np.ndarray, size: int) -> bool:
-    """Have the pages read on which these places of mapped files are; returns whether the system was told.
+    """Ask the system to load the pages of these places; returns whether it was asked.
 
     Args:
         addresses: Where they begin in memory (u64).
@@ -57,7 +57,7 @@ def _teller(process: int) -> Callable[[np.ndarray], bool] | None:
 
 
 class Ahead:
-    """Reads ahead where the last places had to be waited for, and now and then tries without.
+    """Read ahead only while reads come from disk, and try without now and then.
 
     Telling takes time too, which is lost where everything is in memory. Threads may miscount, which does no harm.
     """
@@ -71,14 +71,14 @@ class Ahead:
         if left:
             self._left = left - 1
             read_ahead(addresses(), size)
-        before = disk_reads()
+        before = _disk_reads()
         take()
-        if not left and disk_reads() - before > count * _COLD:
+        if not left and _disk_reads() - before > count * _COLD:
             self._left = _TIMES
 
 
-def disk_reads() -> int:
-    """How often this thread has waited for a page to be read from disk; 0 where nobody counts."""
+def _disk_reads() -> int:
+    """The number of major page faults of this thread; 0 where the system does not count them."""
     try:
         import resource
     except ImportError:  # Windows

@@ -66,7 +66,7 @@ class Analyzer:
         self._stemmers: dict[tuple[str, bool], Any] = {}
 
     def terms(self, text: str, language: str = "") -> list[str]:
-        """Every term of a text, as it is indexed; without a language in the one it probably is."""
+        """Every term of a text, as it is indexed; without a language, in the most likely one."""
         return next(self.terms_of([(text, language or self._languages(text)[0])]))
 
     def terms_of(self, texts: Sequence[tuple[str, str]]) -> Iterator[list[str]]:
@@ -89,7 +89,7 @@ class Analyzer:
         return list(dict.fromkeys(content))
 
     def matches(self, text: str, question: str) -> list[tuple[int, int]]:
-        """Where in a text the words of a question stand, whatever their endings: for highlighting."""
+        """Find the words of a question in a text, whatever their endings, for highlighting."""
         return [(match.start, match.end) for match in self.shared(text, question)]
 
     def shared(self, text: str, question: str) -> list[_Match]:
@@ -109,7 +109,7 @@ class Analyzer:
         return found
 
     def warm(self) -> None:
-        """Begin to load what Korean questions need, if the index has Korean passages."""
+        """Start loading the Korean analyser, if the index has Korean passages."""
         if self.hangul == "kiwi" and "ko" in self.held:
             korean.load_in_background()
 
@@ -167,7 +167,7 @@ class Analyzer:
 
 
 def best_hangul() -> str:
-    """What is installed to analyse Korean with."""
+    """The best installed way to analyse Korean."""
     if korean.installed():
         return "kiwi"
     return "bigrams"

@@ -39,15 +39,15 @@ class Options:
     """How to make an index; what is None is as the existing index has it, or the default.
 
     Attributes:
-        words: The most words in a passage.
-        overlap: Words repeated from the passage before.
+        words: Maximum words per passage.
+        overlap: Words repeated from the previous passage.
         sentences: Cut between sentences, list items and table rows, the default, instead of every `words` words.
-        chunks: The most passages of a document. If given, rows that are passages already are cut too.
+        chunks: Maximum passages per document. If given, rows that are passages already are cut too.
         language: The language of the stemmer.
         model: A shipped model's name or a model folder; `none` makes an index for BM25 alone.
         dense: `auto`, `exact`, `ivf` or `hnsw`.
-        k1: Of BM25: how much a repeated term still counts.
-        b: Of BM25: how much long passages are discounted.
+        k1: Of BM25: term frequency saturation.
+        b: Of BM25: length normalisation.
         recall: Share of the best 100 passages that an approximate index is tuned to find; 0 for the table of sizes. It
             can be changed in an index that is there.
         form: Read all files as this format instead of telling it from each.
@@ -79,9 +79,9 @@ def build(
     force: bool = False,
     writer: OpenWriter | None = None,
 ) -> Report:
-    """Make the index hold what the paths hold: new and changed files are read, vanished ones dropped.
+    """Bring an index up to date with the paths: read new and changed files, drop those that are gone.
 
-    Run again after a kill, it goes on where it was.
+    Run again after a kill, it resumes.
 
     Args:
         paths: Files, folders, `-` for standard input.
@@ -106,7 +106,7 @@ def add(paths: Sequence[str | Path], out: Path, options: Options | None = None, 
 
 
 def put(files: Sequence[SourceFile], out: Path, watch: Watcher | None = None) -> Report:
-    """Add files that belong to nobody's folder, such as uploads. One of a known name takes the old one's place.
+    """Add files from outside any indexed folder, such as uploads. One with a known name replaces the old one.
 
     Args:
         files: Their `source` begins with `UPLOAD`.
@@ -161,7 +161,7 @@ def compact(out: Path) -> Report:
 
 
 def repair(out: Path) -> Report:
-    """Make again what can be made of the passages: the lexical index, and the approximate one.
+    """Rebuild what can be derived from the passages: the lexical index and the approximate vector index.
 
     Raises:
         IndexDamaged: The passages themselves are damaged, or their vectors; only a copy or a fresh build helps.
@@ -312,7 +312,7 @@ class _Job:
             return _finish(reader.report, writer, started)
 
     def _note(self) -> dict[str, Any]:
-        """What work in progress is known by: the same command takes it up again."""
+        """The identity of work in progress: the same command resumes it."""
         return {
             "verb": self.verb,
             "paths": [printable(str(root)) for root in self.files.roots],
@@ -332,7 +332,7 @@ def _keep_uploads(reader: Ingest, out: Path, committed: Manifest) -> None:
 
 
 def _refuse_loss(writer: Writer) -> None:
-    """A fresh build that has far less than the index it replaces is rather a mistake than a wish."""
+    """Refuse a fresh build that has far fewer documents than the index it replaces: most likely a mistake."""
     writer.checkpoint()
     try:
         old = 0

@@ -1,4 +1,4 @@
-"""What an index holds, document by document, and the facts that a search can be limited by."""
+"""The documents of an index as a list, and the facts that searches can filter by."""
 
 import json
 from collections import Counter, defaultdict
@@ -54,7 +54,7 @@ class Listed:
     metadata: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as it stands in `--json` output."""
+        """The record as `--json` prints it."""
         return asdict(self)
 
 
@@ -154,7 +154,7 @@ def _document_facts(segment: Segment, document: int) -> dict[str, str]:
 
 
 def save_skipped(root: Path, skipped: Iterable[Skipped], keep_others: bool) -> None:
-    """Remember what could not be read and why."""
+    """Record the files that could not be read, and why."""
     found = {one.source: one.reason for one in skipped}
     if keep_others:
         found = {**{one.source: one.reason for one in load_skipped(root)}, **found}
@@ -165,7 +165,7 @@ def save_skipped(root: Path, skipped: Iterable[Skipped], keep_others: bool) -> N
 
 
 def load_skipped(root: Path) -> list[Skipped]:
-    """What the last builds could not read; nothing if that is not known."""
+    """The files that the last builds could not read; empty if that is not known."""
     try:
         rows = json.loads((root / SKIPPED).read_bytes())
         return [Skipped(str(row["source"]), str(row["reason"])) for row in rows]

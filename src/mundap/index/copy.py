@@ -1,4 +1,4 @@
-"""A copy of an index: whole and of one state, even while others write to it."""
+"""Back up an index: one consistent state, even while others write to it."""
 
 import os
 import shutil
@@ -20,11 +20,11 @@ def backup(root: Path, out: Path) -> Manifest:
     begins anew with the new state.
 
     Raises:
-        UsageError: The folder is there already.
+        UsageError: The folder already exists.
         IndexDamaged: The index is damaged, and so would be the copy.
     """
     if out.exists():
-        raise UsageError("{path} is there already. Choose a new folder for the copy.", path=out)
+        raise UsageError("{path} already exists. Choose a new folder for the copy.", path=out)
     unfinished = out.with_name(out.name + ".unfinished")
     with disk_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -232,7 +232,7 @@ class Corpus:
         return np.concatenate(found)
 
     def sample(self, count: int, chance: random.Random) -> np.ndarray:
-        """The numbers of that many different living passages, or of all if there are fewer."""
+        """A random sample of living passages, as numbers; all if there are fewer."""
         if count >= len(self):
             every = [segment.numbers()[self.living(segment)] for segment in self.segments]
             numbers = np.concatenate([np.empty(0, np.uint64), *every]).tolist()

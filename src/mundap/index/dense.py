@@ -1,4 +1,4 @@
-"""Maximum inner product over the stored vectors: exactly, or through an approximate index of FAISS.
+"""Maximum inner product search over the stored vectors: exact, or with an approximate FAISS index.
 
 The approximate index only proposes candidates; every score that leaves this room is the inner product with
 the stored vector. It covers the passages up to some number. Newer ones are scanned, so an `add` is cheap.
@@ -361,7 +361,7 @@ class Dense:
         return int(_ivf(self._open()).nlist)
 
     def tune(self, vectors: np.ndarray, k: int, wanted: float) -> Tuned:
-        """The cheapest effort that finds the wanted share of what exact search finds for these questions."""
+        """Find the cheapest effort that reaches the wanted recall on these questions."""
         index = self._open()
         exact = [numbers for numbers, _ in Dense(Path(), self._corpus, None).search(vectors, k)]
 

@@ -1,4 +1,4 @@
-"""One ranking out of two. Every candidate comes with both of its exact scores."""
+"""Fuse two rankings into one. Every candidate has both of its exact scores."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,7 @@ def complete(
     k: int,
     score: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """The joined scores, right for the best k candidates; `bm25` is completed on the way, as far as these need it.
+    """The fused scores, exact for the best k candidates; missing BM25 scores are computed only as far as needed.
 
     A BM25 score that is missing lies between 0 and the last of the list. Only where the larger of the two would bring a
     candidate among the best k is it worth computing; the most promising come first, since they raise the bar.

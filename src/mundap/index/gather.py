@@ -8,7 +8,7 @@ _TIES = 16  # looked at beyond those wanted, to see whether the last place is sh
 
 
 class Gather:
-    """Room for the vectors of one question after another; one thread has it at a time.
+    """A buffer for the vectors of one question at a time, used by one thread.
 
     FAISS computes with them as they are stored. Numpy would first make floats of them, which takes six times as long.
     """
@@ -26,7 +26,7 @@ class Gather:
             self._index.is_trained = True
 
     def room(self, count: int) -> np.ndarray:
-        """Where the bytes of so many vectors are to be written, one row each."""
+        """The buffer for a number of vectors, one row each."""
         import faiss
 
         width = self._index.sa_code_size()

@@ -1,4 +1,4 @@
-"""The folder of an index: what in it is ours, and what of that is no longer used."""
+"""Clean up the folder of an index: what in it is ours, and what is no longer used."""
 
 import contextlib
 import re
@@ -41,7 +41,7 @@ def sweep(root: Path, states: Iterable[Manifest], unfinished: str) -> None:
 
 
 def refuse_foreign(root: Path) -> None:
-    """Never take over a folder that holds something else.
+    """Refuse a folder that holds something other than an index.
 
     Raises:
         UsageError: It does.

@@ -176,8 +176,8 @@ class Index:
             scale: The papers' lambda, for `linear`.
             candidates: How many of each list are considered.
             by_document: One hit a document, its best passage.
-            k1: Of BM25, how much a repeated term still counts; by default the index's.
-            b: Of BM25, how much long passages are discounted; by default the index's.
+            k1: Of BM25, term frequency saturation; by default the index's.
+            b: Of BM25, length normalisation; by default the index's.
         """
         mode = mode or self.default_mode
         questions = [question.encode("utf-8", "replace").decode() for question in questions]

@@ -1,4 +1,4 @@
-"""Reading files into an index: what is unchanged is passed over, what was half read is taken up again."""
+"""Read files into an index: skip unchanged ones, resume one that was half read."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ class Report(Skipping):
     path: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as it stands in `--json` output."""
+        """The report as `--json` prints it."""
         return {
             "documents": self.documents,
             "passages": self.passages,
@@ -89,7 +89,7 @@ Watcher = Callable[[Progress], None]
 
 
 class Ingest:
-    """Reads files into a writer: what is unchanged is passed over, what was half read is taken up again."""
+    """Reads files into a writer: skips unchanged ones, resumes one that was half read."""
 
     def __init__(self, writer: Writer, files: InputFiles, watch: Watcher | None = None) -> None:
         self.writer = writer
@@ -110,7 +110,7 @@ class Ingest:
         writer.tick = self._tick
 
     def look(self) -> None:
-        """Take out what the index has of files that have changed. Nothing is read yet."""
+        """Delete the documents of changed files. Nothing is read yet."""
         for file in self.files.found:
             if isinstance(file, Skipped):
                 self._unseen_folders.append(file.source)
@@ -137,7 +137,7 @@ class Ingest:
         return any(source == folder or source.startswith(f"{folder}/") for folder in self._unseen_folders)
 
     def keep_uploads(self, old: Corpus) -> None:
-        """Take along what was put in from outside: the old index alone has it."""
+        """Copy uploads from the old index: no folder has them."""
         for source in dict.fromkeys(name for name in old.sources() if name.startswith(UPLOAD)):
             known, state = self.writer.corpus.source_state(source), old.source_state(source)
             if state is None or (known and known.done):

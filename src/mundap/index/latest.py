@@ -1,4 +1,4 @@
-"""An index that is opened again when somebody commits to it."""
+"""An index that is reopened after each commit."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The layout of a segment's documents: their blocks, the sections these stand in, and the language of each passage.
+"""The layout of a segment's documents: blocks, their sections, and the language of each passage.
 
 Four files beside those of `segment.py`. An older index has none of them, and no layout.
 

@@ -238,7 +238,7 @@ class Lexical:
         return found
 
     def living(self, alive: Alive) -> int:
-        """How many of its passages are alive."""
+        """The number of living passages."""
         if not len(self):
             return 0
         numbers, _ = self._run(tantivy.Query.all_query(), len(self))
@@ -420,7 +420,7 @@ class LexicalWriter:
             self._writer.wait_merging_threads()
 
     def finish(self) -> list[Path]:
-        """Close it for good; returns its files, which will not change."""
+        """Close the index for good; returns its files, which never change again."""
         self.close()
         if self._terms is not None:
             self._terms.join()

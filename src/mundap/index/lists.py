@@ -33,7 +33,7 @@ class Lists:
 
     @classmethod
     def train(cls, sample: np.ndarray, count: int) -> "Lists":
-        """Find `count` centres for vectors like these, as stored, which must be at least as many."""
+        """Train `count` centres on a sample of stored vectors, at least as many."""
         groups = 1
         if count > _ONE_GROUP:
             groups = round(math.sqrt(_LOOKED_INTO * count))

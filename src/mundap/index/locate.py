@@ -1,4 +1,4 @@
-"""Which directory is meant: the one given, or `.mundap/` here or in the nearest parent, as git does.
+"""Find the index directory: the one given, or `.mundap/` here or in the nearest parent, as git does.
 
 One that is found must be the user's own, as git wants it too: whoever can write to a folder above could else plant an
 index there, and be given what is written into it.

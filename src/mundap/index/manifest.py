@@ -85,10 +85,10 @@ class Settings:
     """What an index is made with and keeps for life.
 
     Attributes:
-        words: The most words in a passage.
-        overlap: Words repeated from the passage before.
+        words: Maximum words per passage.
+        overlap: Words repeated from the previous passage.
         sentences: Whether passages end where sentences do.
-        chunks: The most passages of a document; 0 for all.
+        chunks: Maximum passages per document; 0 for all.
         language: The language of the stemmer and the stop words, a two-letter code; `auto` for that of each passage.
         hangul: How Korean is analysed: `kiwi` (morphemes) or `bigrams`.
         model: The encoder's name or folder; empty for an index without vectors.
@@ -183,7 +183,7 @@ class Manifest:
         if found is not None:
             return found
         if name == COMMITTED and (folder / IN_PROGRESS).exists():
-            message = "the index in {path} is not finished. Wait for its build, or run it again to go on."
+            message = "the index in {path} is not finished. Wait for its build, or run it again to resume."
             raise IndexMissing(message, path=folder)
         raise IndexMissing("no index in {path}. Make one with `mundap index PATHS… -o {path}`.", path=folder)
 

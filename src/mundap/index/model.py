@@ -9,7 +9,7 @@ def open_encoder(settings: Settings) -> Encoder | None:
     """The encoder an index was made with, or None for an index without vectors.
 
     Raises:
-        ModelError: It is gone, or is another one now.
+        ModelError: It is missing, or has changed.
     """
     if not settings.model:
         return None

@@ -19,8 +19,8 @@ class Bm25(NamedTuple):
     """The two parameters of BM25.
 
     Attributes:
-        k1: How much a repeated term still counts; 0 if it is enough that it is there.
-        b: How much long passages are discounted, from 0 to 1.
+        k1: Term frequency saturation; 0 if it is enough that it is there.
+        b: Length normalisation, from 0 to 1.
     """
 
     k1: float

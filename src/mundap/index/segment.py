@@ -9,7 +9,7 @@ All files are plain arrays and bytes, memory-mapped; opening a segment reads non
     sources.bin     for each source: first document, size, modification time, digest, how far it was read
     keys.bin        (hash, row) sorted by hash: ids, key=value pairs of the metadata, names of sources
     numbers.bin     passage numbers, only where they are not consecutive (after compaction)
-    vectors.bin     float16, one row a passage; missing in an index without a model
+    vectors.bin     float16, one row per passage; missing in an index without a model
 
 What the documents are made of is in four more files, see `layout.py`.
 """
@@ -117,7 +117,7 @@ class Segment:
         return self.entry.passages
 
     def expect_single_vectors(self) -> None:
-        """Tell the system that vectors are read one here, one there: reading ahead would push out what is needed."""
+        """Tell the system that vectors are read at random places, so that it does not read ahead."""
         vectors = self._maps.get("vectors.bin")
         if isinstance(vectors, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):  # not on Windows
             vectors.madvise(mmap.MADV_RANDOM)
@@ -159,7 +159,7 @@ class Segment:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """One row a passage; no rows in an index without a model."""
+        """One row per passage; no rows in an index without a model."""
         return self._map("vectors.bin", VECTOR).reshape(-1, max(self.dimension, 1))
 
     @cached_property

@@ -70,7 +70,7 @@ class SegmentWriter:
         self._join_source(state, len(self._documents))
 
     def end_source(self, documents: int, skipped: int, done: bool, digest: bytes = b"") -> None:
-        """Say how far the current source has been read, how much of it was no good, and its digest if that is known."""
+        """Record how far the current source was read, how much was unusable, and its digest if known."""
         state = self._sources[-1]._replace(documents=documents, skipped=skipped, done=done)
         self._sources[-1] = state._replace(digest=digest) if digest else state
 

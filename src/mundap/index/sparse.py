@@ -45,7 +45,7 @@ class SparseLexical:
             analyze: Text to terms, such as `Analyzer().terms`; white space by default.
             weighting: `tfidf` is TF x ln(N / DF). `bm25` is Lucene's form.
             k1: How quickly repeated terms stop counting (BM25).
-            b: How much long passages are discounted (BM25).
+            b: Length normalisation (BM25).
             ask: Questions to terms, such as `Analyzer().question_terms`; as passages by default.
         """
         terms: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The terms of every passage, in files beside tantivy's: a forward index, for BM25 with a k1 and b of one's own.
+"""A forward index: the terms of every passage, in files beside tantivy's, for BM25 with other k1 and b.
 
 Tantivy's scorer has k1 1.2 and b .75 built in, and its package for Python gives no term frequencies. With the terms of
 the passages at hand, its best candidates are scored again for any k1 and b in about a millisecond. Only an index that
@@ -116,7 +116,7 @@ class TermsWriter:
             self._codes.clear()
 
     def drop_from(self, number: int) -> None:
-        """Remove what a writer that died had written of passages from this number on."""
+        """Remove the terms of passages from this number on, left by a writer that died."""
         for file in terms_files(self._folder):
             if file.first >= number:
                 file.path.unlink()

@@ -1,4 +1,4 @@
-"""How much of an approximate index must be searched for a wanted recall, found on a sample of its own passages."""
+"""Tune how much of an approximate index to search for a wanted recall, on a sample of its own passages."""
 
 import math
 import random
@@ -24,14 +24,14 @@ _SCAN, _RANK = 1.0, 40.0  # what a scanned code and a re-ranked candidate cost, 
 
 
 def sample_questions(corpus: Corpus, encoder: Encoder, count: int = QUESTIONS) -> np.ndarray:
-    """Vectors of some questions: a few words in a row out of passages. A passage itself would be far too easy."""
+    """Vectors of sample questions: a few consecutive words of passages. Whole passages would be far too easy."""
     chance = random.Random(0)  # noqa: S311
     passages = corpus.passages_at(corpus.sample(count, chance))
     return encoder.encode_questions([some_words(passage.text, chance) for passage in passages])
 
 
 def some_words(text: str, chance: random.Random) -> str:
-    """As many words in a row as a question has."""
+    """A few consecutive words of a text, about as many as a question has."""
     words = text.split()
     count = chance.randint(_FEW_WORDS, _MANY_WORDS)
     start = chance.randrange(max(1, len(words) - count))
@@ -51,10 +51,10 @@ class Tuned(NamedTuple):
 
 
 def check_recall(wanted: float) -> None:
-    """Refuse a recall that no approximate search can be asked for.
+    """Refuse a recall out of range.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is out of range.
     """
     if not 0.5 <= wanted <= 0.999:
         raise UsageError(f"recall {wanted:g}: choose between 0.5 and 0.999; the exact index misses nothing")

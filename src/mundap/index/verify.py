@@ -1,4 +1,4 @@
-"""Is the index whole? Every file against its checksum, and the parts against each other."""
+"""Verify an index: every file against its checksum, and the parts against each other."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _AT_ONCE = 65_536  # vectors
 
 
 def verify(root: Path, with_model: bool = True) -> list[Message]:
-    """Everything that is wrong, in words; an empty list if nothing is. See `verify_model` for the model.
+    """List all problems of an index, in words; empty if it is intact. See `verify_model` for the model.
 
     Raises:
         MundapError: There is no index, or its manifest cannot be read.
@@ -43,7 +43,7 @@ def verify(root: Path, with_model: bool = True) -> list[Message]:
 
 
 def verify_model(root: Path) -> list[Message]:
-    """What is wrong with the model of an index. It is not in the index's folder, and no repair of that brings it back.
+    """Problems of the index's model. It is outside the index's folder, so that no repair can restore it.
 
     Raises:
         MundapError: There is no index, or its manifest cannot be read.
@@ -58,7 +58,7 @@ def verify_model(root: Path) -> list[Message]:
 
 
 def damaged_passages(root: Path) -> list[Message]:
-    """What is wrong with the passages, their vectors and what is deleted of them: all else can be made of these.
+    """Problems of passages, vectors and tombstones: everything else can be rebuilt from these.
 
     Raises:
         MundapError: There is no index, or its manifest cannot be read.

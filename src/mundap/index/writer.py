@@ -211,7 +211,7 @@ class Writer:
         self._source = state.source
 
     def end_source(self, documents: int, skipped: int, done: bool, digest: bytes = b"") -> None:
-        """Say how many documents of the source have been read, how many were no good, and whether that was all."""
+        """Record how many documents of the source were read, how many were unusable, and whether it is finished."""
         if self._segment is not None:
             self._segment.end_source(documents, skipped, done, digest)
 
@@ -265,7 +265,7 @@ class Writer:
         return bool(self._deleted)
 
     def delete(self, numbers: np.ndarray) -> int:
-        """Take passages away."""
+        """Delete passages."""
         before = len(self._deleted)
         self._deleted.update(numbers[self.corpus.alive(numbers)].tolist())
         self._changed = self._changed or len(self._deleted) > before
@@ -274,7 +274,7 @@ class Writer:
     # ---------------------------------------------------------------- commits
 
     def checkpoint_due(self) -> bool:
-        """Whether enough has been done that it would be a pity to lose it."""
+        """Whether a checkpoint is due: enough work was done since the last one."""
         segment = self._segment
         return segment is not None and (
             len(segment) >= CHECKPOINT_PASSAGES
@@ -322,7 +322,7 @@ class Writer:
         return True
 
     def compact(self) -> None:
-        """Rewrite all segments without what was deleted, as few and as large as is sensible."""
+        """Rewrite all segments without deleted passages, as few and as large as is sensible."""
         groups: list[list[Segment]] = []
         for segment in self.corpus.segments:
             if groups and sum(map(len, groups[-1])) + len(segment) <= LARGEST_MERGED:

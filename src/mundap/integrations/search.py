@@ -55,7 +55,7 @@ class Search:
 
 
 def facts(hit: Hit) -> dict[str, Any]:
-    """All of a hit but its text and its score, as a flat dictionary: frameworks keep this beside the text.
+    """The metadata of a hit as a flat dictionary, for frameworks: everything but its text and score.
 
     The document's own metadata comes with it, but never overwrites the hit's.
     """

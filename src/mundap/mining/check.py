@@ -44,7 +44,7 @@ class _Findings:
     negatives: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The findings as they stand in `--json` output."""
+        """The findings as `--json` prints them."""
         return {
             "format": self.form,
             "rows": self.rows,

@@ -1,4 +1,4 @@
-"""Where a question's gold passage is in this index, whatever corpus it was marked in.
+"""Find a question's gold passage in this index, whatever corpus it was annotated in.
 
 An annotated paragraph is rarely a passage of the pool: another dump, another cut. It is looked for by its
 words and recognised by what it shares with a passage.

@@ -34,7 +34,7 @@ class Rules:
     """How examples are made.
 
     Attributes:
-        match: How answers are looked for in passages.
+        match: How answers are matched in passages.
         counts: How many negatives of each kind.
         evidence: The rules for positives that had to be searched for.
         duplicate: How much of its text a negative may share with a positive.
@@ -85,7 +85,7 @@ class MiningReport:
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as it stands in `--json` output."""
+        """The report as `--json` prints it."""
         return {
             "questions": self.questions,
             "kept": self.kept,

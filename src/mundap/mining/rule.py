@@ -1,4 +1,4 @@
-"""Is a passage a negative of a question? The one place that decides it."""
+"""Decide whether a passage is a negative of a question: the only place that does."""
 
 from collections.abc import Collection, Sequence
 

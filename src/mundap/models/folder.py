@@ -129,7 +129,7 @@ class FittedConfidence:
 
     Attributes:
         confidence: The logistic regression from scores to confidence: `bias` and a weight for each score.
-        threshold: The least confidence of an answer.
+        threshold: Minimum confidence of an answer.
         early_stop: If the first few passages give an answer with this confidence, the rest are not read; 0 reads all.
     """
 

@@ -64,7 +64,7 @@ def write_fp32(
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Exporters print and warn about themselves; only errors matter to a user."""
+    """Silence the exporters' output and warnings; errors still surface."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):

@@ -57,7 +57,7 @@ _BLOCK = 32  # weights that share a scale, where a table came in 4 bits
 
 
 def write_int8(source: Path, path: Path, probes: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Weights in eight bits, a scale for every column; what they are multiplied by in eight, a scale for every token.
+    """Quantise a graph to int8: weights with a scale per column, activations with a scale per token.
 
     Weights are unsigned: signed ones overflow the 16-bit sums of processors without VNNI, and would give other
     vectors there than on those that have it. So an index can move between machines.

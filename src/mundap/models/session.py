@@ -1,4 +1,4 @@
-"""Running ONNX graphs: one text a run, without padding, one single-threaded session a core.
+"""Running ONNX graphs: one text a run, without padding, one single-threaded session per core.
 
 On a CPU this is faster than batching, and int8 makes it a matter of correctness too: its activation scales may be
 shared within a batch, so a result would depend on what it was batched with. On a GPU (`device.py`) texts of the same
@@ -36,7 +36,7 @@ class ModelSession(Generic[C]):
         kind: The class of its config.
         parts: The names of its graphs, such as `reader`.
         precision: `int8` or `fp32`; by default what the folder has, int8 first.
-        threads: How many texts are run at the same time; by default one a core, and one on a GPU.
+        threads: How many texts are run at the same time; by default one per core, and one on a GPU.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ def open_tokenizer(path: Path, checksums: Mapping[str, str] | None = None) -> An
 
 
 def truncating(tokenizer: Any, length: int) -> Any:
-    """The same tokenizer, which from now on cuts a text, or the longer part of a pair, after so many tokens."""
+    """Set a tokenizer to truncate a text, or the longer part of a pair, to a number of tokens."""
     with _failing():
         tokenizer.no_padding()
         tokenizer.enable_truncation(length, strategy="longest_first")

@@ -1,4 +1,4 @@
-"""What encoder and reader share in reading and writing checkpoints (extra `train`): weights, DPR's BERT, tokenizers.
+"""Checkpoint code shared by encoder and reader (extra `train`): weights, DPR's BERT, tokenizers.
 
 Weights that a network needs and a file does not have are an error, never a warning.
 """
@@ -32,7 +32,7 @@ def _is_unused(key: str) -> bool:
 
 @contextmanager
 def reading_checkpoint(folder: Path, kind: str) -> Iterator[None]:
-    """Turn whatever goes wrong in reading a folder into a ModelError that names it.
+    """Turn any failure to read a folder into a ModelError that names it.
 
     Args:
         folder: Of the checkpoint.
@@ -96,7 +96,7 @@ def read_weights(path: Path, under: str = "") -> dict[str, Any]:
 
 
 def load_exactly(network: Any, weights: dict[str, Any], where: Path) -> None:
-    """Load weights into a network: all it needs, none too many, each of the right shape."""
+    """Load weights into a network strictly: none missing, none unexpected, each of the right shape."""
     useful = {key: value for key, value in weights.items() if not _is_unused(key)}
     needed = {key: value for key, value in network.state_dict().items() if not _is_unused(key)}
     missing, odd = sorted(set(needed) - set(useful)), sorted(set(useful) - set(needed))

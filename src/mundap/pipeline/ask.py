@@ -11,7 +11,7 @@ from mundap.reader.runtime import Reader
 from mundap.records import AskResult
 
 NUM_PASSAGES = 10
-"""How many passages are read."""
+"""Number of passages to read."""
 
 
 def ask(
@@ -29,10 +29,10 @@ def ask(
     Args:
         index: Where to look.
         question: Plain text.
-        reader: By default, of those installed, the one that knows the language.
-        k: How many passages are read.
-        answers: How many different answers at most.
-        threshold: The least confidence of an answer; by default the reader's own, fitted on dev data.
+        reader: By default the installed reader that knows the language.
+        k: Number of passages to read.
+        answers: Maximum number of different answers.
+        threshold: Minimum confidence of an answer; by default the reader's own, fitted on dev data.
         mode: How to search.
         options: As for `Index.search`.
 

@@ -39,11 +39,11 @@ class Index(searching.Index):
 
         Args:
             question: Plain text.
-            k: How many passages are read.
-            answers: How many different answers at most.
-            threshold: The least confidence of an answer; by default the reader's own, fitted on dev data.
+            k: Number of passages to read.
+            answers: Maximum number of different answers.
+            threshold: Minimum confidence of an answer; by default the reader's own, fitted on dev data.
             mode: How to search.
-            reader: By default, of those installed, the one that knows the language.
+            reader: By default the installed reader that knows the language.
             options: As for `search`.
 
         Example:

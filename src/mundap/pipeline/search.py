@@ -70,7 +70,7 @@ def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:
 
 
 def rerank_order(reader: Reader, question: str, passages: Sequence[tuple[str, str]]) -> list[tuple[int, float]]:
-    """The positions of (title, text) pairs with their scores, best first: a cross-encoder's order.
+    """Rank (title, text) pairs as a cross-encoder does: their positions with scores, best first.
 
     A passage in a script that the reader does not know is not scored: what the reader says of it means nothing. Such
     passages come last, in the order they had.

@@ -1,4 +1,4 @@
-"""Where an answer stands in its file, as it was recorded when the file was read."""
+"""The place of an answer in its source file, as recorded when the file was read."""
 
 import re
 
@@ -29,7 +29,7 @@ def _line_of(index: Index, answer: Answer) -> int | None:
 
 
 def place_of(index: Index, answer: Answer) -> str:
-    """A file and the place in it, as people write them: `handbook.pdf, page 212`, or `notes.md:40`."""
+    """The file and place of an answer in plain words: `handbook.pdf, page 212`, or `notes.md:40`."""
     passage = answer.hit.passage
     place = passage.place(answer.start)
     if place.startswith("line "):

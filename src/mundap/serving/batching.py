@@ -1,4 +1,4 @@
-"""Work in batches: what arrives while one batch runs makes up the next. Clients take turns."""
+"""Dynamic batching: what arrives while one batch runs makes up the next. Clients take turns."""
 
 import asyncio
 import math

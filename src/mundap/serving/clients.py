@@ -1,4 +1,4 @@
-"""How much each client may ask for: so many requests a second, and so many at once."""
+"""Rate limits per client: requests per second, and concurrent requests."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ _FORGET = 10_000  # clients that are remembered
 
 
 class Clients:
-    """A bucket of tokens for each client: a request takes one, and time gives them back.
+    """A token bucket per client: a request takes a token, and time refills the bucket.
 
     Args:
         rate: Tokens a second; 0 for no limit.
@@ -42,7 +42,7 @@ class Clients:
         return 0.0
 
     def enter(self, client: str, weight: int = 1) -> bool:
-        """Note that a request begins, which counts as so many; False if too many of the client's are under way."""
+        """Register the start of a request with its weight; False if the client has too many under way."""
         busy = self._busy.get(client, 0)
         if self._at_once and busy and busy + weight > self._at_once:
             return False

@@ -1,4 +1,4 @@
-"""Connections: how many there may be, and how long one may say nothing. uvicorn knows no limits on either."""
+"""Limits on the number of connections and on slow clients, which uvicorn does not have."""
 
 import asyncio
 import json

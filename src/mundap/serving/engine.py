@@ -41,7 +41,7 @@ class _Job:
         filters: Where to look.
         rerank: Whether the reader orders what was found.
         answers: How many at most; 0 if only passages are wanted.
-        threshold: The least confidence of an answer.
+        threshold: Minimum confidence of an answer.
     """
 
     k: int
@@ -119,7 +119,7 @@ class Engine:
                     await asyncio.gather(*(lane.do((index, job), [one], _WARM_SECONDS) for one in questions))
 
     async def ask(self, body: AskBody, index: str | None, client: str = "") -> bytes:
-        """What comes of a question, as JSON."""
+        """Answer a question, as JSON."""
         served = self._served(body, index)
         if self.reader is None:
             raise UsageError("this server was started without a reader: it can search, but not answer")
@@ -128,7 +128,7 @@ class Engine:
         return (await self._done(self.reading, served, job, [body.question], client))[0]
 
     async def search(self, body: SearchBody, index: str | None, client: str = "") -> bytes:
-        """What is found for a question, or a list of that for several, as JSON."""
+        """Search for a question, or for several, as JSON."""
         served = self._served(body, index)
         if (body.question is None) == (body.questions is None):
             raise UsageError("give either `question` or `questions`")
@@ -146,7 +146,7 @@ class Engine:
         return b"[" + b",".join(found) + b"]"
 
     async def look(self, served: Served, what: tuple[object, ...], work: Callable[[], bytes], client: str) -> bytes:
-        """What comes of looking at every document: one such work at a time, and its result is kept.
+        """Run work that looks at every document: one at a time, and its result is cached.
 
         Args:
             served: The index.
@@ -222,7 +222,7 @@ class Engine:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Ready for the first question, and following its indexes, until the end."""
+        """Warm up, follow the indexes while the block runs, then close."""
         await self.warm()
         watching = asyncio.create_task(self.indexes.watch())
         try:
@@ -239,7 +239,7 @@ class Engine:
 
 
 def cost(k: int) -> int:
-    """What reading so many passages costs, in ordinary questions."""
+    """The cost of reading k passages, in units of an ordinary question."""
     return max(1, math.ceil(k / NUM_PASSAGES))
 
 

@@ -1,4 +1,4 @@
-"""What stands before every request: who may ask, how much, and what every response says to browsers."""
+"""Access control for every request: authentication, rate limits, and security headers of responses."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""The indexes of a server: always the newest committed state, or a clear word why there is none.
+"""The indexes of a server: always the newest committed state, or a clear error why there is none.
 
 Files of an index never change once they are committed. So whoever asks for an index looks at the files first: a new
 manifest means a new state, which is opened while the old one goes on answering. A file that is gone, or is another

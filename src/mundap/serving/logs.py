@@ -1,4 +1,4 @@
-"""Logs as lines of JSON, about requests and never about what is asked or answered."""
+"""Logs as JSON lines, about requests but never about questions or answers."""
 
 import json
 import logging

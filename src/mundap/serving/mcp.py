@@ -95,7 +95,7 @@ class _Tools:
     async def ask(
         self,
         question: Annotated[schema.Text, Field(description="One question, such as: Who wrote Middlemarch?")],
-        n: Annotated[int, Field(ge=1, le=100, description="How many different answers at most.")] = 1,
+        n: Annotated[int, Field(ge=1, le=100, description="Maximum number of different answers.")] = 1,
         k: Annotated[schema.K, Field(description=f"How many passages are read for it, at most {_LIMITS.k}.")] = 10,
         filters: Where = None,
         index: Which = None,

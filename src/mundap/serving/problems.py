@@ -1,4 +1,4 @@
-"""What a request can run into, and the status each kind of failure has."""
+"""The errors of requests, and their HTTP status."""
 
 from mundap.errors import EngineError, IndexDamaged, IndexLocked, IndexMissing, ModelError, MundapError, UsageError
 

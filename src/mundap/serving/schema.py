@@ -1,4 +1,4 @@
-"""What requests and responses look like, for checking the former and for the OpenAPI description of both."""
+"""Schemas of requests and responses, for validation and for the OpenAPI description."""
 
 from typing import Annotated, Any
 

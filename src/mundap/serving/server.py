@@ -1,4 +1,4 @@
-"""A server as a process: the socket, the loop, and a good end."""
+"""The server process: socket, event loop, graceful shutdown."""
 
 import contextlib
 import signal
@@ -21,7 +21,7 @@ _BACKLOG = 2048
 
 
 def serve(settings: Settings, ready: Callable[[str], None], create: Callable[[Settings], ASGIApp] = create_app) -> None:
-    """Serve until told to stop by SIGTERM or SIGINT; what is in flight is finished.
+    """Serve until SIGTERM or SIGINT; requests in flight are finished.
 
     Args:
         settings: What to serve, and where.

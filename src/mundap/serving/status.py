@@ -1,4 +1,4 @@
-"""How the server is: `/healthz`, `/readyz`, `/metrics`; and the page."""
+"""Server status: `/healthz`, `/readyz`, `/metrics`; and the web page."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A process that starts the server again if it is ended by a signal.
+"""A process that restarts the server if a signal kills it.
 
 An index is read where it lies on the disk, as mapped memory. If somebody cuts such a file short at the wrong moment,
 the system ends the process that reads it (SIGBUS). The address is held by this process, so that clients that come in
@@ -25,7 +25,7 @@ _SECONDS = 60.0
 
 
 def supervise(run: Callable[[bool], None], listener: socket.socket) -> None:
-    """Run a function in a process of its own, and again if that crashes. What it raises is raised in that process.
+    """Run a function in a child process, and again if that crashes. Its exceptions are raised in the child.
 
     Args:
         run: Told whether it runs again after a crash.

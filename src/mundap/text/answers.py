@@ -95,7 +95,7 @@ def has_answer(text: str, answers: Iterable[str], mode: Mode = "string") -> bool
 
 
 def find_answers(text: str, answers: Iterable[str], mode: Mode = "string") -> list[tuple[int, int]]:
-    """Where the answers stand in a text: first character and the one behind the last, each place once, in order."""
+    """Find the answers in a text: spans of characters (start, end), each place once, in order."""
     if mode == "string":
         return sorted(_find_strings(text, answers))
     if mode == "regex":
@@ -160,7 +160,7 @@ def _patiently(matches: "Iterator[regex.Match[str]]") -> "Iterator[regex.Match[s
 
 
 def broken_patterns(answers: Iterable[str]) -> list[str]:
-    """Those answers that are no regular expressions, and so match nothing in regex mode."""
+    """The answers that are not valid regular expressions, and so match nothing in regex mode."""
     return [answer for answer in answers if answer.strip() and _regex(answer) is None]
 
 

@@ -1,4 +1,4 @@
-"""Korean by its morphemes (Kiwi, the extra `ko`): what of a word carries meaning, and where its particle begins."""
+"""Korean morphology (Kiwi, the extra `ko`): content morphemes of words, and their particles."""
 
 import itertools
 import re
@@ -34,7 +34,7 @@ _loaded: list[Any] = []
 
 
 def installed() -> bool:
-    """Whether Kiwi is there."""
+    """Whether Kiwi is installed."""
     return find_spec("kiwipiepy") is not None
 
 
@@ -52,7 +52,7 @@ def kiwi() -> Any:
 
 
 def load_in_background() -> None:
-    """Begin to load the analyser, so that the first question need not wait for it."""
+    """Load the analyser in a thread, so that the first question need not wait for it."""
     if installed() and not _loaded:
         threading.Thread(target=kiwi, name="kiwi", daemon=True).start()
 

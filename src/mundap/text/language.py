@@ -1,4 +1,4 @@
-"""Which language a text is in: told from its script where that is enough, else by a small statistical model."""
+"""Detect the language of a text: by its script where that is enough, else with a small statistical model."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -37,7 +37,7 @@ def language(text: str) -> tuple[str, float]:
 
 
 def group(text: str) -> Group | None:
-    """The group that a text's language belongs to, told from its script: short questions have one too."""
+    """The language group of a text, by its script, which works for short questions too."""
     return _GROUPS.get(_by_script(text[:_LONGEST]))
 
 
@@ -95,7 +95,7 @@ COUNTS_AS = {"nn": "no", "arz": "ar", "ary": "ar", "pcm": "en"}
 
 
 def likely(text: str, among: Collection[str]) -> dict[str, float]:
-    """How likely a text, short as a question may be, is in each of these languages; the likeliest first."""
+    """The probability of each of these languages for a text, even a short question; the likeliest first."""
     chances: dict[str, float] = {}
     for code, chance in _model().rank(text[:_LONGEST]):
         code = COUNTS_AS.get(code, code)

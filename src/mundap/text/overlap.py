@@ -1,4 +1,4 @@
-"""How much two texts have in common: the same passage cut or edited differently is still the same passage."""
+"""Overlap of two texts: a passage that was cut or edited differently is still the same passage."""
 
 import itertools
 import re

@@ -12,7 +12,7 @@ def normalize_questions(questions: Iterable[str]) -> list[str]:
 
 
 def plain(question: str) -> str:
-    """A question in the form in which two files have the same one: normalised, with single spaces."""
+    """Normalise a question to compare it across files, with single spaces."""
     (normalized,) = normalize_questions([question])
     return " ".join(normalized.split())
 

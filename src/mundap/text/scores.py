@@ -24,7 +24,7 @@ _LABELS: dict[str, tuple[str, str]] = {
 
 
 def labels(rules: Collection[str]) -> tuple[str, str]:
-    """The names of exact match and F1 where answers were judged by these rules; figures by two rules are neither's."""
+    """The labels of exact match and F1 for answers judged by these rules."""
     if len(rules) == 1:
         return _LABELS[next(iter(rules))]
     return "exact match (each question by its rule)", "F1 (each question by its rule)"

@@ -1,4 +1,4 @@
-"""Where sentences end, good enough to keep passages from being cut in the middle of one."""
+"""Sentence boundaries, good enough to keep passages from being cut inside a sentence."""
 
 import re
 

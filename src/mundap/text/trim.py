@@ -1,4 +1,4 @@
-"""Where an answer ends: Korean particles stick to the word before them, and are no part of the answer.
+"""Trim answers: Korean particles attach to the word before them, but are not part of the answer.
 
 서울은 (Seoul and the mark of the topic) is trimmed to 서울, 1996년이었다 (it was 1996) to 1996년. Counters, suffixes
 and titles of respect stay: they are not particles.

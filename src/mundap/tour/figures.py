@@ -39,7 +39,7 @@ class _Batch(NamedTuple):
 
 
 def tfidf() -> dict[str, float]:
-    """The weight of every term of the three documents: how often it stands there x ln(documents / those with it)."""
+    """The TF-IDF weight of every term of the three documents: its count x ln(documents / those with it)."""
     matrix = SparseLexical.build(DOCUMENTS, str.split, "tfidf")
     return {term: float(matrix.matrix[:, column].max()) for term, column in matrix.terms.items()}
 

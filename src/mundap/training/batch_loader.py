@@ -1,4 +1,4 @@
-"""Which examples are in which batch: for one seed always the same ones in the same order, from any step on."""
+"""Sample examples into batches: the same order for the same seed, from any step on."""
 
 import queue
 import threading

@@ -76,7 +76,7 @@ def save(folder: Path, step: int, state: RunState, facts: dict[str, Any]) -> Non
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process left half written or half removed."""
+    """Remove partial checkpoints that a killed process left."""
     for left in folder.glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
 

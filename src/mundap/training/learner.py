@@ -1,4 +1,4 @@
-"""What the training loop and a learner tell each other."""
+"""The interface between the training loop and a learner."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class Learner(Protocol):
         """Measure the model on the dev sets: the same figures for any number of processes."""
 
     def score(self, figures: DevFigures) -> float:
-        """The figure that selects the checkpoint, as a number of which more is better."""
+        """The figure that selects the checkpoint; higher is better."""
 
     def initial_model(self) -> Any:
         """The model as it was before training."""

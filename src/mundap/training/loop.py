@@ -1,4 +1,4 @@
-"""The training loop: steps, validation, checkpoints, resuming. What is learnt is the `Learner`'s business."""
+"""The training loop: steps, validation, checkpoints, resuming. The `Learner` defines model, data and loss."""
 
 import ctypes
 import math

@@ -66,7 +66,7 @@ def span_mass(starts: Any, ends: Any, longest: int) -> Any:
 
 
 def token_distillation(logits: Any, shares: Any) -> Any:
-    """For each row the cross-entropy with a teacher's distribution over its tokens.
+    """The cross-entropy of each row with a teacher's distribution over its tokens.
 
     Args:
         logits: Rows x tokens; padding at minus infinity, with a probability of 0.

@@ -1,4 +1,4 @@
-"""The processes that torchrun starts, working as one: gather, sum, agree, wait."""
+"""The processes that torchrun starts: gather, sum, agree, wait."""
 
 import os
 from datetime import timedelta

@@ -255,8 +255,8 @@ class ReaderRecipe(TrainingRecipe):
             likelihood of the passages with the answer by the retriever's scores alone.
         teacher: The model folder of a larger reader to distil from.
         teacher_weight: The teacher's share in the loss; the rest is the answers'.
-        distil: What the teacher teaches: `all`, or only the `spans` of passages that have the answer. Then a reader that
-            is its own teacher learns to choose among passages without unlearning where answers begin and end.
+        distil: What the teacher teaches: `all`, or only the `spans` of passages that have the answer. With `spans` a
+            reader can be its own teacher: it learns to choose among passages and keeps its spans.
         metric: The dev figure that selects the checkpoint.
     """
 

@@ -64,7 +64,7 @@ class RetrieverLearner:
         return validate(self.model, self._dev, self._tokens, self._processes)
 
     def score(self, figures: DevFigures) -> float:
-        """The figure that selects the checkpoint; more is better."""
+        """The figure that selects the checkpoint; higher is better."""
         return _score(figures, self._recipe)
 
     def initial_model(self) -> Any:
@@ -77,7 +77,7 @@ class RetrieverLearner:
 
 
 def _score(figures: DevFigures, recipe: RetrieverRecipe) -> float:
-    """The figure that selects the checkpoint, as a number of which more is better."""
+    """The figure that selects the checkpoint, negated if lower is better."""
     value = figures["all"][recipe.metric]
     if recipe.metric.startswith("top"):
         return value

@@ -1,4 +1,4 @@
-"""The folder of a run: its recipe and environment, and whether a run in it may be resumed."""
+"""The folder of a run: recipe, environment, and the check that a run in it may be resumed."""
 
 import json
 import platform

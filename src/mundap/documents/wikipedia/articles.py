@@ -1,4 +1,4 @@
-"""Pages into articles: what is no article is left out and counted, the rest is cleaned."""
+"""Turn pages into articles: other pages are counted and left out, the rest is cleaned."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -40,7 +40,7 @@ class Article:
 
 @dataclass(slots=True)
 class Found:
-    """What there is in a chunk, besides its articles.
+    """What a chunk contains besides its articles.
 
     Attributes:
         counts: `pages`, and how many of them were `articles`, `redirects`, in `other namespaces`,

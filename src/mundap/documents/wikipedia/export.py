@@ -1,4 +1,4 @@
-"""A dump, or many, into one file of passages in the form of psgs_w100. A killed run goes on where it was."""
+"""Export dumps to one file of passages, in the format of psgs_w100. A killed run resumes where it was."""
 
 import gzip
 import json
@@ -30,8 +30,8 @@ _CHECKPOINT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Report(Skipping):
-    """What was made of the dumps.
+class _Report(Skipping):
+    """The result of an export.
 
     Attributes:
         counts: See `Found`.
@@ -48,7 +48,7 @@ class Report(Skipping):
     rate: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as it stands in `--json` output."""
+        """The report as `--json` prints it."""
         return {
             **{kind.replace(" ", "_"): self.counts[kind] for kind in KINDS},
             "passages": self.passages,
@@ -73,8 +73,8 @@ def export(
     cut: Cut | None = None,
     watch: Watcher | None = None,
     processes: int | None = None,
-) -> Report:
-    """Write the passages of dumps into a file, which is there when all are.
+) -> _Report:
+    """Write the passages of dumps to a file, which appears when all are written.
 
     Until then they are in `OUT.part`; `OUT.part.json` says how far it is. The same call goes on from there.
 
@@ -84,7 +84,7 @@ def export(
         style: How articles are written.
         cut: How they are cut.
         watch: Called after every chunk.
-        processes: How many; by default one a core. The result is the same.
+        processes: How many; by default one per core. The result is the same.
 
     Raises:
         MundapError: There is no dump, no article, or no room.
@@ -164,7 +164,7 @@ class _Job:
             "style": asdict(style),
             "cut": asdict(cut),
         }
-        self.report = Report()
+        self.report = _Report()
         self.pages = 0  # of this run alone
         self.file = self.position = self.written = 0
         self._take_up()
@@ -176,7 +176,7 @@ class _Job:
                 return
             self.file, self.position, self.written = notes["file"], notes["position"], notes["written"]
             skipped = [Skipped(*one) for one in notes["skipped"]]
-            self.report = Report(
+            self.report = _Report(
                 Counter(notes["counts"]),
                 notes["passages"],
                 resumed=True,

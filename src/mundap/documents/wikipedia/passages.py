@@ -12,7 +12,7 @@ class Cut:
     """How articles are cut.
 
     Attributes:
-        words: The most words in a passage.
+        words: Maximum words per passage.
         published: As in the published psgs_w100: the title comes first in the text, and the last passage is
             filled up from the article's beginning, so that all have as many words.
     """

@@ -64,11 +64,11 @@ class _Result:
 
 
 def run(tasks: Iterable[Task], processes: int | None = None) -> Iterator[_Result]:
-    """Do the tasks and yield the results in the same order.
+    """Run the tasks in parallel and yield the results in order.
 
     Args:
         tasks: They are asked for as they are needed.
-        processes: How many; by default one a core. With one, or one task, everything is done in this process.
+        processes: How many; by default one per core. With one, or one task, everything is done in this process.
     """
     processes = processes or cores()
     tasks = iter(tasks)
@@ -187,7 +187,7 @@ def _receive(pipe: IO[bytes]) -> tuple[dict[str, Any], bytes]:
 
 
 def serve() -> None:
-    """Be a worker: do what comes in until nothing more does."""
+    """Run as a worker process: do incoming tasks until standard input closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to stop
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not end up between the answers

@@ -1,4 +1,4 @@
-"""The inferencer's work over a Ray cluster: a task a shard of the corpus, with the weights out of the shared folder."""
+"""The inferencer on a Ray cluster: one task per shard of the corpus, with weights from the shared folder."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
