@@ -76,7 +76,7 @@ def questions(count: int, seed: int) -> list[str]:
 def search(index_path: str, count: int, seed: int) -> dict[str, float]:
     """Questions a second and memory, in this process, which should have done nothing else before."""
     from mundap import Index
-    from mundap.bench.work import anonymous_mb
+    from mundap.bench.work import _anonymous_mb
 
     index = Index(index_path)
     asked = questions(count, seed)
@@ -92,7 +92,7 @@ def search(index_path: str, count: int, seed: int) -> dict[str, float]:
         "one_questions_a_second": round(len(asked) / alone[0], 1),
         "one_cpu_ms": round(1000 * alone[1] / len(asked), 3),
         "batch_questions_a_second": round(len(asked) / together, 1),
-        "memory_mb": anonymous_mb(),
+        "memory_mb": _anonymous_mb(),
     }
 
 
