@@ -25,10 +25,9 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 
 import numpy as np  # noqa: E402
 
-from mundap.bench.work import corpus_of  # noqa: E402
+from mundap.bench.work import corpus_of, entry_of  # noqa: E402
 from mundap.charts import line_chart  # noqa: E402
 from mundap.index import dense  # noqa: E402
-from mundap.index.manifest import DenseEntry, FileEntry  # noqa: E402
 from mundap.index.sizes import Effort  # noqa: E402
 from mundap.pages import write_page  # noqa: E402
 
@@ -90,27 +89,85 @@ def faiss_kinds(vectors: np.ndarray, wanted: set[str]) -> Iterator[Setting]:
 
 
 def ours(folder: Path, dimension: int) -> Iterator[Setting]:
-    """The index of the folder, searched as the product does; full vectors stay on disk, memory-mapped."""
+    """The index of the folder, searched as the product does; full vectors stay on disk, memory-mapped.
+
+    So does the eight-bit copy of a large one (`mundap bench scale` makes it from 2 million passages on).
+    """
     import faiss
 
     faiss.omp_set_num_threads(1)
     corpus = corpus_of(folder, dimension)
-    path = folder / "dense.faiss"
     built = json.loads((folder / "build.json").read_bytes())["build_cpu_seconds"]
-    bytes_each = path.stat().st_size / len(corpus)
+    bytes_each = entry_of(folder, len(corpus)).file.bytes / len(corpus)
 
-    def setting(name: str, knob: str, probes: int, candidates: int) -> Setting:
-        file = FileEntry(path.name, path.stat().st_size, "")
-        entry = DenseEntry(file, "ivf", len(corpus), len(corpus), probes, candidates)
-        index = dense.Dense(folder, corpus, entry)
-        knob = knob or f"{index.effort.probes} probes x{index.effort.candidates}"
+    def setting(name: str, effort: Effort) -> Setting:
+        index = dense.Dense(folder, corpus, entry_of(folder, len(corpus), effort))
+        knob = f"{index.effort.probes} probes x{index.effort.candidates}"
         return Setting(
             name, knob, lambda questions: np.array([row for row, _ in index.search(questions, K)]), bytes_each, built
         )
 
-    yield setting("mundap (default)", "", 0, 0)
+    yield setting("mundap (default)", Effort(0, 0))
     for effort in (Effort(32, 3), Effort(64, 3), Effort(128, 3), Effort(128, 4), Effort(256, 4), Effort(512, 8)):
-        yield setting("mundap", f"{effort.probes} probes x{effort.candidates}", *effort)
+        yield setting("mundap", effort)
+
+
+def rabitq_kind(vectors: np.ndarray) -> Iterator[Setting]:
+    """FAISS's IVF with one bit a dimension, re-ranked by the vectors, which it holds in memory."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    count, dimension = vectors.shape
+    lists = int(4 * count**0.5)
+    index = faiss.index_factory(dimension, f"IVF{lists},RaBitQfs,RFlat", faiss.METRIC_INNER_PRODUCT)
+    ivf = faiss.extract_index_ivf(index)
+    ivf.cp.max_points_per_centroid = 64
+    seconds = timed(lambda: (index.train(vectors[: 64 * lists]), index.add(vectors)))
+    for probes, factor in ((32, 8), (64, 8), (128, 16), (256, 16)):
+
+        def find(questions: np.ndarray, probes: int = probes, factor: int = factor) -> np.ndarray:
+            ivf.nprobe, index.k_factor = probes, factor
+            return index.search(questions, K)[1]
+
+        bytes_each = ivf.code_size + 8 + 4 * dimension
+        yield Setting("FAISS IVF-RaBitQ", f"{probes} probes x{factor}", find, bytes_each, seconds)
+
+
+def milvus_kind(vectors: np.ndarray) -> Iterator[Setting]:
+    """milvus-lite 3: FAISS's IVF-Flat behind a server in threads of this process, so that its CPU time counts.
+
+    Version 3.2.2 makes 128 lists, whatever pymilvus 3.0.2 asks for.
+    """
+    from pymilvus import DataType, MilvusClient
+
+    lists = int(4 * len(vectors) ** 0.5)
+    with tempfile.TemporaryDirectory() as folder:
+        client = MilvusClient(f"{folder}/vectors.db")
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=vectors.shape[1])
+        wanted = client.prepare_index_params()
+        wanted.add_index("vector", index_type="IVF_FLAT", metric_type="IP", params={"nlist": lists})
+
+        def build() -> None:
+            client.create_collection("vectors", schema=schema)
+            for start in range(0, len(vectors), 1000):
+                part = vectors[start : start + 1000]
+                client.insert("vectors", [{"id": start + row, "vector": one} for row, one in enumerate(part)])
+            client.flush("vectors")
+            client.create_index("vectors", wanted)
+            client.load_collection("vectors")
+
+        seconds = timed(build)
+        for probes in (16, 32, 64, 128):
+
+            def find(questions: np.ndarray, probes: int = probes) -> np.ndarray:
+                how = {"metric_type": "IP", "params": {"nprobe": probes}}
+                found = client.search("vectors", list(questions), limit=K, search_params=how)
+                return np.array([[hit["id"] for hit in one] for one in found])
+
+            yield Setting("milvus-lite IVF-Flat", f"{probes} probes", find, 4 * vectors.shape[1] + 8, seconds)
+        client.close()
 
 
 def hnswlib_kind(vectors: np.ndarray) -> Iterator[Setting]:
@@ -263,6 +320,7 @@ def lancedb_kind(vectors: np.ndarray) -> Iterator[Setting]:
 
 
 OTHERS = {
+    "rabitq": ("faiss", rabitq_kind),
     "scann": ("scann", scann_kind),
     "hnswlib": ("hnswlib", hnswlib_kind),
     "usearch": ("usearch", usearch_kind),
@@ -270,6 +328,7 @@ OTHERS = {
     "svs": ("svs", svs_kind),
     "diskann": ("diskannpy", diskann_kind),
     "lancedb": ("lancedb", lancedb_kind),
+    "milvus-lite": ("milvus_lite", milvus_kind),
 }
 
 

@@ -1,5 +1,8 @@
 """`mundap doctor`: what is wrong, and what to do about it."""
 
+from importlib import metadata
+
+from mundap import diagnosis
 from mundap.diagnosis import examine
 from mundap.index.build import Options, build
 from tests.program import mundap
@@ -23,3 +26,13 @@ def test_the_command_says_so_and_fails(tmp_path):
     code, said, _ = mundap("doctor", "-i", tmp_path / "nowhere", cwd=tmp_path)
     assert code == 1
     assert "WRONG  index: no index in" in said
+
+
+def test_onnxruntime_for_gpus_is_as_good(monkeypatch):
+    def version(name):
+        if name == "onnxruntime":
+            raise metadata.PackageNotFoundError(name)
+        return "1.2"
+
+    monkeypatch.setattr(diagnosis.metadata, "version", version)
+    assert [one.found for one in diagnosis._installation() if one.what == "onnxruntime"] == ["1.2"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mundap.errors import IndexMissing, MundapError
-from mundap.machine import cores
+from mundap.machine import cores, memory
 from mundap.version import __version__
 
 _NEEDED = ("numpy", "scipy", "onnxruntime", "tokenizers", "faiss-cpu", "tantivy")
@@ -52,9 +52,9 @@ def examine(index: str | Path | None = None) -> list[_Finding]:
 def _installation() -> Iterator[_Finding]:
     yield _Finding("mundap", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     for name in _NEEDED:
-        try:
-            yield _Finding(name, metadata.version(name))
-        except metadata.PackageNotFoundError:
+        if found := _version(name):
+            yield _Finding(name, found)
+        else:
             yield _Finding(name, "missing", False, f"pip install {name}")
     there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
     absent = [extra for extra in _EXTRAS if extra not in there]
@@ -62,6 +62,16 @@ def _installation() -> Iterator[_Finding]:
     if absent:
         advice = f"If you need them: pip install '.[{','.join(absent)}]', in a clone"
     yield _Finding("extras", ", ".join(there) or "none", None, advice)
+
+
+def _version(package: str) -> str | None:
+    """Of an installed package, or of the one that has the same for GPUs."""
+    for name in (package, f"{package}-gpu"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def _models() -> Iterator[_Finding]:
@@ -108,27 +118,16 @@ def _encode() -> str:
 
 def _machine() -> Iterator[_Finding]:
     yield _Finding("threads", f"{cores()} (MUNDAP_THREADS changes it)", None)
-    facts = _memory()
-    if "MemAvailable" in facts:
-        free = facts["MemAvailable"]
+    if there := memory():
         advice = ""
-        if free < _LITTLE_MEMORY:
-            advice = "Close other programs: indexing wants about a gigabyte."
-        yield _Finding("memory", f"{free / 1e9:.1f} GB free of {facts['MemTotal'] / 1e9:.1f}", not advice, advice)
+        if there.free < _LITTLE_MEMORY:
+            advice = "Close other programs: indexing wants about a gigabyte. In a container, raise its limit."
+        yield _Finding("memory", f"{there.free / 1e9:.1f} GB free of {there.total / 1e9:.1f}", not advice, advice)
     room = shutil.disk_usage(Path.cwd()).free
     advice = ""
     if room < _LITTLE_ROOM:
         advice = "Make room: a change needs as much as it adds, and compaction a copy of all."
     yield _Finding("disk", f"{room / 1e9:.1f} GB free here", not advice, advice)
-
-
-def _memory() -> dict[str, int]:
-    """The lines of /proc/meminfo, in bytes; empty where there is none."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return {}
-    return {line.partition(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith("kB")}
 
 
 def _index(path: str | Path | None) -> Iterator[_Finding]:

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import TypeVar
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -19,6 +20,84 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+class Memory(NamedTuple):
+    """Bytes of memory.
+
+    Attributes:
+        free: What this process may still take.
+        total: What there is in all.
+    """
+
+    free: int
+    total: int
+
+
+def memory(root: Path = Path("/")) -> Memory | None:
+    """The memory of the machine, or what a cgroup (a container, a systemd unit) leaves of it. Only Linux tells.
+
+    Args:
+        root: Where `proc` and `sys` are.
+    """
+    lines = _lines(root / "proc" / "meminfo")
+    facts = {line.partition(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith("kB")}
+    if "MemAvailable" not in facts:
+        return None
+    free, total = facts["MemAvailable"], facts["MemTotal"]
+    for folder in _cgroups(root):
+        limit, used = (_first_number(folder, names) for names in (_LIMIT, _USED))
+        if limit is not None and used is not None:
+            total = min(total, limit)
+            free = min(free, max(0, limit - used + _cached(folder)))
+    return Memory(free, total)
+
+
+_LIMIT = ("memory.max", "memory.limit_in_bytes")  # of version 2, of version 1
+_USED = ("memory.current", "memory.usage_in_bytes")
+_CACHED = ({"inactive_file", "active_file"}, {"total_inactive_file", "total_active_file"})
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _cgroups(root: Path) -> Iterator[Path]:
+    """The folders of this process's cgroup and of all those around it, whose limits hold as well.
+
+    In a container the path may be that of the machine around it, of which only the top is to be seen.
+    """
+    for line in _lines(root / "proc" / "self" / "cgroup"):
+        number, controllers, path = line.split(":", 2)
+        top = root / "sys" / "fs" / "cgroup"
+        if "memory" in controllers.split(","):
+            top = top / "memory"
+        elif number != "0":
+            continue
+        here = top / path.strip("/")
+        yield here
+        while here != top:
+            here = here.parent
+            yield here
+
+
+def _first_number(folder: Path, names: Iterable[str]) -> int | None:
+    """What stands in the first of these files that has a number; version 2 writes `max` for no limit."""
+    for name in names:
+        for line in _lines(folder / name):
+            if line.isdigit():
+                return int(line)
+    return None
+
+
+def _cached(folder: Path) -> int:
+    """Bytes of files that are counted as used, and given back when somebody needs the memory."""
+    pairs = [line.split() for line in _lines(folder / "memory.stat")]
+    facts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+    return max(sum(facts.get(name, 0) for name in names) for names in _CACHED)
+
+
 def one_blas_thread() -> int:
     """Limit every OpenBLAS in this process (numpy's and FAISS's) to one thread; returns how many there are.
 
@@ -28,7 +107,6 @@ def one_blas_thread() -> int:
     """
     import contextlib
     import ctypes
-    from pathlib import Path
 
     if os.environ.get("OPENBLAS_NUM_THREADS"):
         return 0

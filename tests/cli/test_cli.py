@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 from mundap import cli
 from mundap.diagnosis import examine
 from mundap.index.build import Options, build
+from mundap.machine import cores
 from mundap.models import folder
 from tests.conftest import make_model
 from tests.program import START, mundap, program
@@ -242,3 +244,29 @@ def test_filters_that_match_nothing_are_said(indexed):
     _, out, _ = mundap("search", "-i", indexed, "river", "--mode", "bm25", "--source", "nothing/*")
     assert "No passage matches the filters" in out
     assert mundap("search", "-i", indexed, "river", "--fusion", "linear", "--lambda", "nan")[0] == 2
+
+
+def test_threads_are_as_many_as_is_said_wherever_they_are_made(corpus, tmp_path, tiny_model, monkeypatch):
+    monkeypatch.delenv("MUNDAP_THREADS", raising=False)
+    seen = set()
+
+    def counted():
+        seen.add(cores())
+        return cores()
+
+    for place in ("mundap.models.session.cores", "mundap.index.writer.cores", "mundap.documents.readers.cores"):
+        monkeypatch.setattr(place, counted)
+    new = tmp_path / "new.txt"
+    new.write_text(" ".join(f"word{n}" for n in range(3000)))
+    index = tmp_path / "i"
+    model = ("--model", tiny_model)
+    for words in (
+        ("index", corpus, "-o", index, *model),
+        ("add", new, "-o", index),
+        ("encode", new, "-o", tmp_path / "v", *model),
+    ):
+        seen.clear()
+        code, _, err = mundap(*words, "--threads", "3")
+        assert (code, seen) == (0, {3}), err
+        assert mundap(*words, "--threads", "0")[0] == 2
+    assert "MUNDAP_THREADS" not in os.environ

@@ -6,6 +6,7 @@ from mundap.engines.forecast import Forecast, forecast
 from mundap.engines.plan import Need
 from mundap.errors import UsageError
 from mundap.index.build import Options
+from mundap.machine import Memory
 from tests.program import mundap
 
 
@@ -36,3 +37,13 @@ def test_a_disk_that_is_too_small_is_seen():
     need = Need("disk", 2.0, "GB", "")
     assert not Forecast(1, 1, "none", "none", (need,), 10**9).fits
     assert Forecast(1, 1, "none", "none", (need,), 3 * 10**9).fits
+
+
+def test_memory_that_is_too_small_is_seen_and_told(corpus, tmp_path, tiny_model, monkeypatch):
+    needs = (Need("disk", 0.1, "GB", ""), Need("memory", 2.0, "GB", ""))
+    assert not Forecast(1, 1, "none", "none", needs, 10**9, 10**9).fits_memory
+    assert Forecast(1, 1, "none", "none", needs, 10**9, 3 * 10**9).fits_memory
+    assert Forecast(1, 1, "none", "none", needs, 10**9, None).fits_memory
+    monkeypatch.setattr("mundap.engines.forecast.memory", lambda: Memory(10**8, 10**9))  # as in a small container
+    code, _, err = mundap("index", corpus, "-o", tmp_path / "i", "--model", tiny_model, "--dry-run")
+    assert (code, "only 0.1 GB of memory are free" in err) == (0, True)

@@ -19,9 +19,18 @@ from mundap.errors import UsageError
 @click.option("--split", type=SPLIT, help="As for `mundap index`. [default: sentences]")
 @click.option("--chunks", type=int, help="Maximum passages per document. [default: all]")
 @click.option("--model", metavar="NAME|DIR", help="The encoder. [default: retriever]")
+@shared.DEVICE
+@shared.THREADS
 @reading_options
 def encode(
-    paths: tuple[str, ...], out: str, shard: str, split: str | None, strict: bool, as_json: bool, **options: Any
+    paths: tuple[str, ...],
+    out: str,
+    shard: str,
+    split: str | None,
+    device: str | None,
+    strict: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Encode one shard of the passages; `mundap index --vectors` builds an index from all shards.
 
@@ -31,11 +40,15 @@ def encode(
     \b
     Examples:
       mundap encode docs/ --shard 3/64 -o vectors/
+      mundap encode docs/ -o vectors/ --device cuda
       mundap index docs/ --vectors vectors/ -o i
     """
     from mundap.engines.shards import Work, encode_shard
     from mundap.index.build import Options
+    from mundap.models.device import providers
 
+    if device is not None:
+        providers(device)  # before anything is read: is it there?
     del strict  # what cannot be read is reported by `mundap index`, which reads it too
     number, _, total = shard.partition("/")
     if not number.isdigit() or not total.isdigit():

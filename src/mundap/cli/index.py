@@ -71,6 +71,8 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--vectors", type=click.Path(exists=True), metavar="DIR", help="Take ready-made vectors: shards of "
               "`mundap encode`, npy, safetensors, files of DPR or Tevatron.")  # fmt: skip
 @shared.RAY
+@shared.DEVICE
+@shared.THREADS
 @click.option("--fresh", is_flag=True, help="Rebuild from scratch; the old index serves until the new one is done.")
 @click.option(
     "--force", is_flag=True, help="With --fresh: commit even if the new index has less than half of the documents."
@@ -81,6 +83,7 @@ def index(
     out: str | None,
     vectors: str | None,
     cluster: str | None,
+    device: str | None,
     fresh: bool,
     force: bool,
     split: str | None,
@@ -104,11 +107,10 @@ def index(
       mundap index corpus/ -o i --ray=ray://head:10001
       mundap index psgs_w100.tsv.gz --dry-run
     """
-    if cluster is not None and vectors is not None:
-        raise UsageError("--ray makes vectors, --vectors takes ready-made ones: give one of them")
     from mundap.engines import build, is_address
     from mundap.index.build import Options
 
+    _check_makers(vectors, cluster, device)
     if split is not None:
         options["sentences"] = split == "sentences"
     if options["recall"] and out is not None and is_address(out):
@@ -127,9 +129,23 @@ def index(
     _tell(report, out, strict, as_json)
 
 
+def _check_makers(vectors: str | None, cluster: str | None, device: str | None) -> None:
+    """Who makes the vectors: there is one that can, before anything is read."""
+    if cluster is not None and vectors is not None:
+        raise UsageError("--ray makes vectors, --vectors takes ready-made ones: give one of them")
+    if device is None:
+        return
+    if cluster is not None:
+        raise UsageError("--device is for this machine: with --ray, set MUNDAP_DEVICE on the machines of the cluster")
+    from mundap.models.device import providers
+
+    providers(device)
+
+
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @shared.changed_index
+@shared.THREADS
 @reading_options
 def add(
     paths: tuple[str, ...],
@@ -174,6 +190,8 @@ def _foretell(paths: tuple[str, ...], out: str | None, options: Any, fresh: bool
         tell_need(need)
     if not made.fits:
         shared.note(f"mundap: only {made.free / 1e9:,.1f} GB are free where the index goes.")
+    if made.memory is not None and not made.fits_memory:
+        shared.note(f"mundap: only {made.memory / 1e9:,.1f} GB of memory are free.")
 
 
 def _tell(report: Any, where: str | None, strict: bool, as_json: bool) -> None:

@@ -116,6 +116,35 @@ class Number(click.FloatRange):
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STRICT = click.option("--strict", is_flag=True, help="Fail (exit 1) if anything was skipped.")
+
+
+def _in_environment(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Keep an option where all rooms, and the processes that they start, look for it, before anything does."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value is not None:
+            os.environ[name] = str(value)
+        return value
+
+    return keep
+
+
+THREADS = click.option(
+    "--threads",
+    type=click.IntRange(1),
+    is_eager=True,
+    expose_value=False,
+    callback=_in_environment("MUNDAP_THREADS"),
+    help="How many threads and processes work at a time. [default: one per core, or MUNDAP_THREADS]",
+)
+DEVICE = click.option(
+    "--device",
+    metavar="NAME",
+    is_eager=True,
+    callback=_in_environment("MUNDAP_DEVICE"),
+    help="Where passages are encoded: cpu, cuda, or cuda:1 for the second GPU, which needs onnxruntime-gpu. "
+    "[default: cpu, or MUNDAP_DEVICE]",
+)
 RAY = click.option("--ray", "cluster", is_flag=False, flag_value="local", metavar="[=ADDRESS]",
                    help="Encode over a Ray cluster; without an address, over the cores of this machine.")  # fmt: skip
 

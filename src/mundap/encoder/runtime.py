@@ -13,7 +13,6 @@ from mundap.errors import ModelError
 from mundap.models import folder as folders
 from mundap.models.session import ModelSession
 
-_CHUNK = 8  # texts handed to a thread at a time
 _GRAPHS: dict[Side, str] = {"question": "question", "passage": "encoder"}
 
 
@@ -65,9 +64,10 @@ class Encoder:
     def _encode(self, texts: Sequence[Any], tokenize: Callable[[Sequence[Any]], list[list[int]]], side: Side) -> Any:
         dimension = network_dimension(self.config.dimension, self.config.similarity)
         vectors = np.empty((len(texts), dimension), np.float32)
+        chunk = self._session.chunk
 
         def encode_chunk(start: int) -> None:
-            rows = [{"input_ids": np.array([ids], np.int64)} for ids in tokenize(texts[start : start + _CHUNK])]
+            rows = [{"input_ids": np.array([ids], np.int64)} for ids in tokenize(texts[start : start + chunk])]
             for row, outputs in enumerate(self._session.run(_GRAPHS[side], rows), start):
                 vector = outputs[0][0]
                 if vector.shape != vectors.shape[1:]:
@@ -77,5 +77,5 @@ class Encoder:
                     )
                 vectors[row] = vector
 
-        self._session.each(encode_chunk, range(0, len(texts), _CHUNK))
+        self._session.each(encode_chunk, range(0, len(texts), chunk))
         return as_inner_product(vectors, self.config.similarity, side)

@@ -17,7 +17,7 @@ from mundap.errors import UsageError
 from mundap.index.build import Options, settings_for
 from mundap.index.dense import kind_for
 from mundap.index.files import find_files
-from mundap.machine import cores
+from mundap.machine import cores, memory
 
 _TRIED = 32  # passages that are encoded to see how long it takes
 _EVERY = 1000  # passages, of which one is kept to be tried
@@ -35,6 +35,7 @@ class Forecast:
         dense: The kind of vector index; `none` if there is none.
         needs: Hours, memory and disk, with the arithmetic.
         free: Bytes free where the index goes.
+        memory: Bytes of memory that are free, under the limit of a container too; None where that is not told.
     """
 
     passages: int
@@ -43,11 +44,20 @@ class Forecast:
     dense: str
     needs: tuple[Need, ...]
     free: int
+    memory: int | None = None
 
     @property
     def fits(self) -> bool:
         """Whether there is room on the disk."""
-        return next(need.amount for need in self.needs if need.name == "disk") * GB <= self.free
+        return self._bytes("disk") <= self.free
+
+    @property
+    def fits_memory(self) -> bool:
+        """Whether there is memory enough to search the index, as far as that is known."""
+        return self.memory is None or self._bytes("memory") <= self.memory
+
+    def _bytes(self, name: str) -> float:
+        return next(need.amount for need in self.needs if need.name == name) * GB
 
     def as_dict(self) -> dict[str, Any]:
         """The forecast as `--json` prints it."""
@@ -59,6 +69,8 @@ class Forecast:
             "needs": [need.as_dict() for need in self.needs],
             "free_bytes": self.free,
             "fits": self.fits,
+            "free_memory_bytes": self.memory,
+            "fits_memory": self.fits_memory,
         }
 
 
@@ -82,15 +94,19 @@ def forecast(
     if not read.passages:
         raise UsageError(f"nothing to index in {', '.join(map(str, paths))}: no passage could be read")
     text = read.text_bytes / read.passages
-    free = _free(out.resolve())
+    free, there = _free(out.resolve()), memory()
+    spare = None
+    if there:
+        spare = there.free
     if not settings.model:
         made = plan(read.passages, 1, Machines(cores=cores()), text)
         needs = tuple(need for need in (*made.making, *made.embedded) if need.name not in _OF_VECTORS)
-        return Forecast(read.passages, read.text_bytes, "none", "none", needs, free)
+        return Forecast(read.passages, read.text_bytes, "none", "none", needs, free, spare)
     machines = Machines(cores=cores(), rate=_rate(settings.model, read.tried))
     made = plan(read.passages, settings.dimension, machines, text)
     kind = kind_for(settings.dense, read.passages)
-    return Forecast(read.passages, read.text_bytes, settings.model, kind, (*made.making, *made.embedded), free)
+    needs = (*made.making, *made.embedded)
+    return Forecast(read.passages, read.text_bytes, settings.model, kind, needs, free, spare)
 
 
 @dataclass(slots=True)

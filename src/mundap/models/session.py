@@ -1,7 +1,8 @@
 """Running ONNX graphs: one text a run, without padding, one single-threaded session per core.
 
-On a CPU this is faster than batching, and int8 makes it a matter of correctness too: its activation scales are
-shared within a batch, so a result would depend on what it was batched with.
+On a CPU this is faster than batching, and int8 makes it a matter of correctness too: its activation scales may be
+shared within a batch, so a result would depend on what it was batched with. On a GPU (`device.py`) texts of the same
+length go through an fp32 graph together, without padding there too, and one thread does.
 """
 
 import threading
@@ -11,8 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from mundap.errors import ModelError
 from mundap.machine import cores
+from mundap.models.device import CPU, check_used, providers, wanted_device
 from mundap.models.folder import EncoderConfig, Precision, ReaderConfig, check, find
 from mundap.models.folder import weights as find_weights
 from mundap.models.tokenizer import open_tokenizer
@@ -20,6 +24,8 @@ from mundap.models.tokenizer import open_tokenizer
 C = TypeVar("C", EncoderConfig, ReaderConfig)
 T = TypeVar("T")
 R = TypeVar("R")
+
+_TOGETHER = 64  # texts, on a GPU
 
 
 class ModelSession(Generic[C]):
@@ -30,7 +36,7 @@ class ModelSession(Generic[C]):
         kind: The class of its config.
         parts: The names of its graphs, such as `reader`.
         precision: `int8` or `fp32`; by default what the folder has, int8 first.
-        threads: How many texts are run at the same time; by default one per core.
+        threads: How many texts are run at the same time; by default one per core, and one on a GPU.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class ModelSession(Generic[C]):
         self.folder = find(name)
         self.config: C = kind.load(self.folder)
         self._wanted_threads = threads
+        self._device = wanted_device()
         self._weights = {part: find_weights(self.folder, precision, part) for part in parts}
         self._local = threading.local()
         self._checked: set[Path] = set()
@@ -55,7 +62,16 @@ class ModelSession(Generic[C]):
 
     @cached_property
     def _threads(self) -> int:
+        if self._device != CPU:
+            return 1
         return self._wanted_threads or cores()
+
+    @property
+    def chunk(self) -> int:
+        """How many texts to hand to a thread at a time: enough for some of the same length on a GPU."""
+        if self._device != CPU:
+            return 16 * _TOGETHER
+        return 8
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """The function of every item, in order, on all threads."""
@@ -69,6 +85,8 @@ class ModelSession(Generic[C]):
 
     def run_each(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         """The outputs of a graph for each text, in order, on all threads."""
+        if self._device != CPU:
+            return self.run(part, rows)
         return self.each(lambda inputs: self.run(part, [inputs])[0], rows)
 
     def run(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
@@ -80,6 +98,8 @@ class ModelSession(Generic[C]):
         weights = self._weights[part]
         session, names = self._session(weights)
         try:
+            if self._device != CPU and weights.name.endswith(".fp32.onnx"):
+                return _run_together(session, names, rows)
             return [list(session.run(None, {name: inputs[name] for name in names})) for inputs in rows]
         except Exception as error:  # onnxruntime's classes are not public
             raise ModelError(f"{weights} fails ({error}). Export the model again.") from error
@@ -88,7 +108,7 @@ class ModelSession(Generic[C]):
         sessions = self._local.__dict__.setdefault("sessions", {})
         if weights not in sessions:
             self._check_once(weights)
-            session = _open_session(weights)
+            session = _open_session(weights, self._device)
             sessions[weights] = session, [one.name for one in session.get_inputs()]
         found: tuple[Any, list[str]] = sessions[weights]
         return found
@@ -101,14 +121,33 @@ class ModelSession(Generic[C]):
                 self._checked.add(weights)
 
 
-def _open_session(path: Path) -> Any:
+def _run_together(session: Any, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """The outputs for each row, those of the same shape in batches."""
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        alike.setdefault(tuple(row[name].shape for name in names), []).append(place)
+    results: list[list[Any]] = [[] for _ in rows]
+    for same in alike.values():
+        for start in range(0, len(same), _TOGETHER):
+            places = same[start : start + _TOGETHER]
+            inputs = {name: np.concatenate([rows[place][name] for place in places]) for name in names}
+            outputs = session.run(None, inputs)
+            for at, place in enumerate(places):
+                results[place] = [output[at : at + 1] for output in outputs]
+    return results
+
+
+def _open_session(path: Path, device: str) -> Any:
     import onnxruntime
 
+    chosen = providers(device)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(path), options, providers=chosen)
     except Exception as error:  # onnxruntime has a dozen classes for this, none of them public
         raise ModelError(f"{path} is not a usable ONNX file. Export the model again. ({error})") from error
+    check_used(session, device)
+    return session
