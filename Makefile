@@ -195,11 +195,9 @@ multilingual: .venv/ready-test
 	$(BIN)/mundap train reader $(MANY)/multi/reader.toml
 	test -d $(MANY)/first || $(BIN)/mundap models export $(MANY)/runs/multilingual/model -o $(MANY)/first --precision int8
 	$(BIN)/mundap train reader $(MANY)/multi/second.toml
-	test -d $(MANY)/second || $(BIN)/mundap models export $(MANY)/runs/multilingual-second/model -o $(MANY)/second --precision int8
-	$(BIN)/mundap train reader $(MANY)/multi/third.toml
 	$(BIN)/mundap models export $(MANY)/starts/multilingual-e5-small -o $(MANY)/retriever-multilingual --precision int8 \
 	  --title prefix --weight 0.75 --license MIT
-	$(BIN)/mundap models export $(MANY)/runs/multilingual-third/model -o $(MANY)/reader-multilingual --precision int8 --license MIT
+	$(BIN)/mundap models export $(MANY)/runs/multilingual-second/model -o $(MANY)/reader-multilingual --precision int8 --license MIT
 	$(BIN)/python recipes/multilingual/tune.py $(MANY) -o $(MANY)/tune
 	$(BIN)/mundap index $(MANY)/tune/pool.jsonl -o $(MANY)/tune/index --model $(MANY)/retriever-multilingual
 	$(BIN)/mundap train confidence -i $(MANY)/tune/index -q $(MANY)/tune/confidence.jsonl \

@@ -1,5 +1,7 @@
 """ORQA's parts: what a retriever finds as training examples, the likeliest span, names of runs that stay."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,6 @@ from mundap.records import Context, Question
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
-
-NAMES = [
-    "28282e74663f1033",
-    "dddc7ff4f702ec0b",
-    "d2cdb6ca33b15d5e",
-]  # as the version without `global_marginal` had them
 
 
 def test_examples_are_the_best_passages_and_at_least_one_with_the_answer():
@@ -63,12 +59,16 @@ def test_the_likeliest_span_by_enumeration():
 def test_a_run_keeps_its_name_from_version_to_version(inputs):
     """Runs are found again by the hash of their recipe: a key with a default must not change it."""
     from mundap.experiments.lab import Lab
-    from mundap.training.recipe import AnceRecipe, DataSet, ReaderRecipe, RetrieverRecipe
+    from mundap.training.recipe import DataSet, ReaderRecipe
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class LaterRecipe(ReaderRecipe):
+        added: float = 0.5
+
+    LaterRecipe.__name__ = "ReaderRecipe"
     lab, sets = Lab(inputs), (DataSet("train.jsonl", match="string"),)
-    changes = {"train": sets, "base_model": "base", "max_steps": 100, "seed": 1}
-    recipes = [RetrieverRecipe(**changes), AnceRecipe(**changes), ReaderRecipe(**changes, no_answer_ratio=0.0)]
-    names = [lab._claimed("x", 0, one).name for one in recipes]
-    assert names == NAMES
-    marginal = ReaderRecipe(**changes, no_answer_ratio=0.0, span_loss="global_marginal")
-    assert lab._claimed("x", 0, marginal).name not in NAMES
+    changes = {"train": sets, "base_model": "base", "max_steps": 100, "seed": 1, "no_answer_ratio": 0.0}
+    name = lab._claimed("x", 0, ReaderRecipe(**changes)).name
+    assert lab._claimed("x", 0, LaterRecipe(**changes)).name == name
+    assert lab._claimed("x", 0, LaterRecipe(**changes, added=0.6)).name != name
+    assert lab._claimed("x", 0, ReaderRecipe(**changes, learning_rate=1e-3)).name != name

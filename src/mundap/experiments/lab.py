@@ -146,8 +146,13 @@ class Lab:
         return dict(json.loads(path.read_text("utf-8")))
 
     def _claimed(self, arm: str, seed: int, recipe: TrainingRecipe) -> Path:
-        """The folder of a run. Its name is made of the recipe, so that experiments share runs that are the same."""
-        facts = asdict(recipe) | {"kind": type(recipe).__name__}
+        """The folder of a run. Its name is made of the recipe, so that experiments share runs that are the same.
+
+        Only what differs from the defaults counts: a key that a later version adds changes no name.
+        """
+        defaults = asdict(type(recipe)())
+        facts = {key: value for key, value in asdict(recipe).items() if value != defaults[key]}
+        facts["kind"] = type(recipe).__name__
         name = hashlib.sha256(json.dumps(facts, default=str, sort_keys=True).encode()).hexdigest()[:16]
         if self._runs.get(f"{arm}-{seed}") != name:
             self._runs[f"{arm}-{seed}"] = name
