@@ -30,3 +30,14 @@ def test_an_old_one_is_gone_by_one_rename_and_what_a_dead_run_left_is_removed(tm
     assert [name for name in names(tmp_path) if not name.startswith(".")] == ["step-00000002", "step-00000003"]
     save(tmp_path, 4)
     assert names(tmp_path) == ["step-00000003", "step-00000004"]
+
+
+def test_a_run_that_has_only_to_end_keeps_two(tmp_path):
+    """Killed behind the last checkpoint's rename, before the oldest went: nothing but the sweep removes it."""
+    from mundap.training import checkpoints
+
+    for step in (1, 2, 3):
+        (tmp_path / f"step-{step:08d}").mkdir()
+    (tmp_path / ".step-00000004.tmp").mkdir()
+    checkpoints.sweep(tmp_path)
+    assert names(tmp_path) == ["step-00000002", "step-00000003"]

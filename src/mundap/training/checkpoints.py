@@ -71,14 +71,15 @@ def save(folder: Path, step: int, state: RunState, facts: dict[str, Any]) -> Non
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
-    for old in sorted(folder.glob("step-*"))[:-_KEPT]:
-        _remove(old)
+    sweep(folder)
 
 
 def sweep(folder: Path) -> None:
-    """Remove partial checkpoints that a killed process left."""
+    """Remove partial checkpoints that a killed process left, and all but the newest two."""
     for left in folder.glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
+    for old in sorted(folder.glob("step-*"))[:-_KEPT]:
+        _remove(old)
 
 
 def _remove(checkpoint: Path) -> None:
