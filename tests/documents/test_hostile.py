@@ -142,9 +142,9 @@ def test_large_metadata_is_sent_in_small_pieces(tmp_path):
     ("name", "piece"), [("a.c", "/* the sea "), ("a.tex", "\\section{the sea "), ("a.rst", "=  =\na  b\n")]
 )
 def test_what_begins_again_and_again_and_never_ends_costs_little(tmp_path, name, piece):
-    began = time.process_time()
+    began = time.thread_time()
     found(tmp_path, name, ("/* One comment of this program. */\n" + 60_000 * piece).encode())
-    assert time.process_time() - began < 20  # where each beginning was looked at to the end: minutes
+    assert time.thread_time() - began < 5  # of this thread: a library's threads of other tests count in the process
 
 
 def test_numbers_that_are_no_dates_and_no_strings(tmp_path):
