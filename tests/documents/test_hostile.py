@@ -144,7 +144,9 @@ def test_large_metadata_is_sent_in_small_pieces(tmp_path):
 def test_what_begins_again_and_again_and_never_ends_costs_little(tmp_path, name, piece):
     began = time.thread_time()
     found(tmp_path, name, ("/* One comment of this program. */\n" + 60_000 * piece).encode())
-    assert time.thread_time() - began < 5  # of this thread: a library's threads of other tests count in the process
+    # Of this thread alone: other tests leave threads behind. LaTeX takes 4.5 s on a slow machine, twice that for twice
+    # the text.
+    assert time.thread_time() - began < 12
 
 
 def test_numbers_that_are_no_dates_and_no_strings(tmp_path):
