@@ -8,7 +8,7 @@ there are. And ANCE with several vectors of a text, as for documents (MaxP).
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,17 +206,23 @@ _CURVES = {
 
 def _training_curves(lab: Lab) -> list[str]:
     """Loss and gradient norms over the steps of every arm's first run, as in ANCE's figure 4."""
-    curves: dict[str, dict[str, list[tuple[float, float]]]] = {figure: {} for figure in _CURVES}
+    logs = {}
     for name in (*_ALONE, *_AFTER):
         path = lab.folder(slug(name), 0) / "log.jsonl"
-        if not path.exists():
-            continue
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        for figure, lines in curves.items():
-            points = [(float(row["step"]), row[figure]) for row in rows if figure in row]
-            if points:  # there is no middle third of two layers
-                lines[name] = points
-    return [f"<h2>{_CURVES[figure]}</h2>{line_chart(lines, 'step')}" for figure, lines in curves.items() if lines]
+        if path.exists():
+            logs[name] = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    parts = []
+    for figure, title in _CURVES.items():
+        lines = {name: _points(rows, figure) for name, rows in logs.items()}
+        lines = {name: points for name, points in lines.items() if points}  # there is no middle third of two layers
+        if lines:
+            parts.append(f"<h2>{title}</h2>{line_chart(lines, 'step')}")
+    return parts
+
+
+def _points(rows: Sequence[Mapping[str, float]], figure: str) -> list[tuple[float, float]]:
+    """A figure over the steps of a log, where it stands."""
+    return [(float(row["step"]), row[figure]) for row in rows if figure in row]
 
 
 def _kinds(kinds: Mapping[str, Mapping[str, float]]) -> str:

@@ -115,17 +115,23 @@ def _alike(lab: Lab) -> tuple[DataSet, DataSet]:
 
 
 def _write_alike(lab: Lab, gold_path: Path, distant_path: Path) -> None:
+    """Write both files, with the questions that have a positive of either kind."""
     index = Index(lab.data.index)
-    gold, names = {}, _with_gold(lab)
-    for one in read_examples(lab.data.train[lab.data.first]):
-        if isinstance(one, Example) and one.question.answers and one.question.id in names:
-            gold[one.question.id] = one
+    gold = _gold(lab)
     distant = _distant(lab, index, [one.question for one in gold.values()])
     both = [name for name in gold if name in distant]
     if len(both) < lab.scale.batch_size:
         raise UnsuitableData("only {count} questions have a gold and a distant positive: too few", count=len(both))
     write_mined([gold[name] for name in both], index, gold_path)
     write_mined([distant[name] for name in both], index, distant_path)
+
+
+def _gold(lab: Lab) -> dict[str, Example]:
+    """Examples by question id, of the questions whose gold passage is known."""
+    names = _with_gold(lab)
+    examples = read_examples(lab.data.train[lab.data.first])
+    answered = [one for one in examples if isinstance(one, Example) and one.question.answers]
+    return {one.question.id: one for one in answered if one.question.id in names}
 
 
 def _distant(lab: Lab, index: Index, questions: Sequence[Question]) -> dict[str, Example]:

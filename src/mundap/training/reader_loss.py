@@ -84,18 +84,20 @@ class ReaderLoss:
         values = losses.span_nll(starts, ends, answers, weights, self._recipe.span_loss == "hard_em")
         if self._teacher is None:
             return values
-        taught = [self._teacher[number] for number in numbers]
-        rows = [row for row, one in enumerate(taught) if one is not None]
-        if not rows:
+        taught = {row: one for row, number in enumerate(numbers) if (one := self._teacher[number]) is not None}
+        if not taught:
             return values
-        windows = [self.windows[numbers[row]] for row in rows]
-        outputs = [one for one in taught if one is not None]
-        distilled = _distilled(starts[rows], windows, [one.starts for one in outputs])
-        distilled = distilled + _distilled(ends[rows], windows, [one.ends for one in outputs])
-        has_answer = torch.tensor([bool(answers[row]) for row in rows], device=self._device)
+        rows = torch.tensor(list(taught), device=self._device)
+        windows = [self.windows[numbers[row]] for row in taught]
+        distilled = _distilled(starts[rows], windows, [one.starts for one in taught.values()])
+        distilled = distilled + _distilled(ends[rows], windows, [one.ends for one in taught.values()])
+        distilled = distilled * torch.where(self._has_answer(numbers)[rows], 1.0, weights[rows])
         share = self._recipe.teacher_weight
-        mixed = (1 - share) * values[rows] + share * torch.where(has_answer, 1.0, weights[rows]) * distilled
-        return values.index_copy(0, torch.tensor(rows, device=self._device), mixed)
+        return values.index_copy(0, rows, (1 - share) * values[rows] + share * distilled)
+
+    def _has_answer(self, numbers: Sequence[int]) -> Any:
+        """Which of some windows hold an answer."""
+        return torch.tensor([bool(self._answers[number]) for number in numbers], device=self._device)
 
     def _selection_loss(self, group: Group, scores: Any, first: int) -> Any:
         value = losses.selection_nll(scores, group.target)
