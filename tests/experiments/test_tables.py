@@ -137,3 +137,105 @@ def test_of_a_document_the_best_chunk_counts(inputs):
         assert score == pytest.approx(best, abs=1e-5)
         assert model.similarities(asked, [document.id]) == pytest.approx([best], abs=1e-5)
     assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
+
+
+def judged_copy(data, folder):
+    """The first set with judgements instead of answers, in MS MARCO's columns; some passages are judged not relevant."""
+    rows = [json.loads(line) for line in (data / "corpus.jsonl").read_text().splitlines()]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    by_text = {row["text"]: row["_id"] for row in rows}
+    judged = []
+    for part in ("train", "test"):
+        lines = []
+        for number, line in enumerate((data / f"one-{part}.jsonl").read_text().splitlines()):
+            row = json.loads(line)
+            name = f"{part}{number}"
+            lines.append(f"{name}\t{row['question']}\n")
+            judged.append(f"{name} 0 {by_text[row['positive_ctxs'][0]['text']]} 2\n")
+            judged.append(f"{name} 0 x{number} 0\n")
+        (folder / f"judged-{part}.tsv").write_text("".join(lines))
+    (folder / "qrels-judged.tsv").write_text("".join(judged))
+
+
+@pytest.fixture
+def judged(data, tmp_path):
+    """What `inputs` is, of judged questions."""
+    from mundap.experiments.data import find_data
+    from mundap.experiments.lab import Inputs
+    from tests.experiments.conftest import SCALE
+
+    (tmp_path / "data").mkdir()
+    judged_copy(data, tmp_path / "data")
+    return Inputs(find_data(tmp_path / "data"), data / "base", tmp_path / "out", SCALE)
+
+
+def test_the_table_of_ance_has_the_hole_rate_of_judged_questions(judged):
+    from mundap.experiments import ance
+    from mundap.experiments.lab import Lab
+
+    lab = Lab(judged)
+    plan = ance.plan(lab)
+    assert [column.title for column in plan.columns][-1] == "Hole@10"
+    arms = {arm.name: arm for arm in plan.arms}
+    for name in ("BM25", "base"):
+        values = arms[name].measure(lab, 0)
+        assert values["hole10"].shape == values["mrr10"].shape == (8,)
+        assert 0.7 < values["hole10"].mean() < 1  # two passages are judged for each question
+    assert arms["BM25"].measure(lab, 0)["mrr10"].mean() > 0.5
+
+
+@pytest.mark.slow
+def test_ance_is_run_whole_on_judged_questions(judged):
+    pytest.importorskip("sklearn")
+    found = experiments.run("ance", judged)
+    assert all("mean" in row["hole10"] for row in found["arms"].values())
+    assert "Hole@10" in (judged.out / "results.md").read_text()
+
+
+@pytest.mark.parametrize("passages", [90, 0])
+def test_judgements_survive_the_cut_and_figures_are_those_of_trec_eval(passages, judged, tmp_path):
+    from dataclasses import replace
+
+    from mundap.experiments.data import prepare
+    from mundap.experiments.ranking import Ranking
+
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    scale = replace(judged.scale, passages=passages)
+    made = prepare(judged.files, judged.base_model, scale, tmp_path / "made", lambda line: None)
+    test = made.test["judged"]
+    assert all(sorted(grades.values()) == [0, 2] for grades in test.judged.values())
+    ranking = Ranking(made.index, test)
+    listed = ranking.by_bm25(60)
+    run = {}
+    for question, row in zip(test.questions, listed, strict=True):
+        run[question.id] = {name: float(-rank) for rank, (name, _) in enumerate(row)}
+    judge = pytrec_eval.RelevanceEvaluator(test.judged, {"ndcg_cut.10", "recall.1000", "recip_rank"})
+    theirs = judge.evaluate(run)
+    ours = ranking.figures(listed)
+    for number, question in enumerate(test.questions):
+        row = theirs[question.id]
+        assert ours["ndcg10"][number] == pytest.approx(row["ndcg_cut_10"])
+        assert ours["recall"][number] == pytest.approx(row["recall_1000"])
+        if row["recip_rank"] >= 0.1:
+            assert ours["mrr10"][number] == pytest.approx(row["recip_rank"])
+        first = [name for name, _ in listed[number][:10]]
+        unjudged = set(first) - set(test.judged[question.id])
+        assert ours["hole10"][number] == pytest.approx(len(unjudged) / len(first))
+
+
+def test_documents_are_judged_where_the_index_has_their_passages(tmp_path):
+    from mundap import Index
+    from mundap.experiments.data import TestSet
+    from mundap.experiments.ranking import Ranking
+    from mundap.records import Question
+
+    sentence = "The lighthouse keeper of the northern harbour wrote a letter every evening. "
+    rows = [{"_id": name, "title": name, "text": sentence * 30} for name in ("d1", "d2", "d3")]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    index = Index.build([tmp_path / "corpus.jsonl"], tmp_path / "index", model="none", words=60, chunks=4)
+    assert len(index) > 3
+    asked = [Question("q", "Who wrote a letter?")]
+    ranking = Ranking(tmp_path / "index", TestSet(asked, "string", {"q": {"d2": 1}}))
+    found = ranking.figures([[("d1#2", ""), ("d1#1", ""), ("d2#3", "")]])
+    assert found["mrr10"].tolist() == [0.5]
+    assert found["hole10"].tolist() == [0.5]

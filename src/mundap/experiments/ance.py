@@ -17,7 +17,6 @@ from mundap.experiments import evidence
 from mundap.experiments.frame import Arm, Claim, Column, Extra, Outcomes, Plan, Quoted, slug
 from mundap.experiments.lab import Lab
 from mundap.experiments.negatives import SMALLER
-from mundap.experiments.ranking import figures_of
 from mundap.training.ance import trainer
 from mundap.training.ance.exchange import ExchangeFolder
 from mundap.training.ance.negatives import Generation
@@ -42,6 +41,9 @@ _COLUMNS = (
     Column("top1", "top-1"),
     Column("top20", "top-20"),
 )
+
+
+_HOLES = Column("hole10", "Hole@10", 1.0, 3)
 
 
 def _paper(*figures: float | None) -> dict[str, float]:
@@ -74,6 +76,17 @@ _QUOTED = (
 )
 
 
+_BY_ANSWER = (
+    "The first passage with the answer is taken for the only relevant one. Where the test file names no gold passage, "
+    "only questions that BM25 answers within its top 100 are asked, which favours BM25. The paper's hole rate, the "
+    "share of the first ten passages that nobody has judged, is left out: questions with answers have no judgements."
+)
+_BY_JUDGEMENT = (
+    "Relevant is what the judgements give a grade of 1 or more. Every judged passage is in the corpus. Hole@10 is the "
+    "share of the first ten passages that nobody has judged."
+)
+
+
 def plan(lab: Lab) -> Plan:
     """All kinds of negatives, and why they differ."""
     arms = [
@@ -93,23 +106,23 @@ def plan(lab: Lab) -> Plan:
     ]
     if lab.documents:
         claims.append(Claim("For documents, MaxP beats FirstP", MAXP, ANCE, "documents_ndcg10"))
+    columns, relevance = list(_COLUMNS), _BY_ANSWER
+    if lab.ranking().judged:
+        columns.append(_HOLES)
+        relevance = _BY_JUDGEMENT
     return Plan(
         title="Where should negatives come from?",
         source="ANCE, table 1 (MRR@10 and recall on MS MARCO passages, nDCG@10 on TREC DL 2019), figures 3 to 5",
-        columns=_COLUMNS,
+        columns=columns,
         arms=arms,
         claims=claims,
         quoted=_QUOTED,
         caution=(
-            f"{SMALLER} The first passage with the answer is taken for the only relevant one, and BM25's best hundred "
-            "are reranked. A passage also stands for a document: FirstP sees its first "
-            f"{lab.scale.passage_length} tokens, MaxP up to four chunks of {lab.chunked['chunk_words']} words. A "
-            "warm-up and what follows it have a schedule of the learning rate each, the other runs one over all steps. "
-            "Kinds differ in number too: a question has one negative of its own with random, BM25 and ANCE, and with "
-            "in-batch ones as many as the batch has passages. Where the test file names no gold passage, only "
-            "questions that BM25 answers within its top 100 are asked, which favours BM25. The paper's hole rate, the "
-            "share of the first ten passages that nobody has judged, is left out: questions with answers have no "
-            "judgements."
+            f"{SMALLER} {relevance} BM25's best hundred are reranked. A passage also stands for a document: FirstP "
+            f"sees its first {lab.scale.passage_length} tokens, MaxP up to four chunks of "
+            f"{lab.chunked['chunk_words']} words. A warm-up and what follows it have a schedule of the learning rate "
+            "each, the other runs one over all steps. Kinds differ in number too: a question has one negative of its "
+            "own with random, BM25 and ANCE, and with in-batch ones as many as the batch has passages."
         ),
         appendix=_appendix,
     )
@@ -150,16 +163,15 @@ def _by_document(lab: Lab) -> dict[str, Any]:
 
 def _bm25(lab: Lab) -> Mapping[str, Any]:
     ranking = lab.ranking()
-    ranks = ranking.of_bm25(_DEPTH)
-    return {**figures_of(ranks), "recall": (ranks > 0).astype(float)}
+    return ranking.figures(ranking.by_bm25(_DEPTH))
 
 
 def _measured(lab: Lab, folder: Path, **changes: Any) -> dict[str, Any]:
     """Retrieval from the corpus, and reranking of BM25's best hundred."""
     ranking, model = lab.ranking(), lab.model(folder, **changes)
-    ranks = ranking.of_model(model, _DEPTH)
-    again = {f"rerank_{name}": values for name, values in figures_of(ranking.reranked(model)).items()}
-    return {**figures_of(ranks), "recall": (ranks > 0).astype(float), **again}
+    again = ranking.figures(ranking.reranked(model))
+    renamed = {f"rerank_{name}": values for name, values in again.items()}
+    return {**ranking.figures(ranking.by_model(model, _DEPTH)), **renamed}
 
 
 def _as_documents(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,18 +2,20 @@
 
 A data folder holds the corpus as `index/` (an index) or `corpus.*` (any files that `mundap index` reads), and for
 every data set two files of questions, `NAME-train.*` and `NAME-test.*`, in any format that `mundap data make` reads.
+`qrels-NAME.*`, where it is there, judges the questions of both files; else a passage with the answer is relevant.
 """
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from mundap.datasets import queries
+from mundap.datasets import beir, queries
+from mundap.datasets.detect import detect
 from mundap.datasets.examples import writing
 from mundap.datasets.queries import match_for
 from mundap.disk import json_bytes, replacing, write_atomic
@@ -21,10 +23,10 @@ from mundap.encoder import checkpoints, layouts
 from mundap.errors import ModelError, MundapError, UsageError
 from mundap.experiments.scales import Scale
 from mundap.index.index import Index
-from mundap.mining.gold import find_gold
-from mundap.mining.make import MiningReport, Rules, make
+from mundap.mining.gold import find_gold, passages_named
+from mundap.mining.make import MiningReport, Rules, make, with_gold
 from mundap.mining.negatives import Counts, Miner
-from mundap.records import Example, Passage, Question
+from mundap.records import Context, Example, Passage, Question
 from mundap.text.answers import Mode, has_answer
 from mundap.training.learner import Tell
 
@@ -45,10 +47,18 @@ class DataFiles:
     Attributes:
         corpus: An index, or files to index.
         sets: By name: the file of training questions and that of held-out ones.
+        qrels: By name: the judgements of both, for the sets that have them.
     """
 
     corpus: tuple[Path, ...]
     sets: Mapping[str, tuple[Path, Path]]
+    qrels: Mapping[str, Path] = field(default_factory=dict)
+
+    def judgements(self, name: str) -> beir.Qrels:
+        """How relevant passages are to the questions of a set; nothing where only answers are known."""
+        if name not in self.qrels:
+            return {}
+        return beir.read_qrels(self.qrels[name])[0]
 
 
 def find_data(folder: Path) -> DataFiles:
@@ -63,14 +73,17 @@ def find_data(folder: Path) -> DataFiles:
     if not corpus:
         raise UsageError(f"{folder} has no corpus: put the passages there as index/ or corpus.tsv, .jsonl, …")
     sets: dict[str, tuple[Path, Path]] = {}
+    qrels: dict[str, Path] = {}
     for train in sorted(folder.glob("*-train.*")):
         name = train.name.split("-train.", 1)[0]
         test = sorted(folder.glob(f"{name}-test.*"))
         if test:
             sets[name] = (train, test[0])
+            for path in sorted(folder.glob(f"qrels-{name}.*")):
+                qrels.setdefault(name, path)
     if not sets:
         raise UsageError(f"{folder} has no data set: name the files of questions NAME-train.json and NAME-test.json")
-    return DataFiles(corpus, sets)
+    return DataFiles(corpus, sets, qrels)
 
 
 def bundled_data(scratch: Path) -> DataFiles:
@@ -97,10 +110,22 @@ def bundled_data(scratch: Path) -> DataFiles:
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """Held-out questions, and how their answers are matched."""
+    """Held-out questions, how their answers are matched, and how relevant passages are to each, where that is known."""
 
     questions: list[Question]
     match: Mode
+    judged: beir.Qrels = field(default_factory=dict)
+
+
+class HeldOut(NamedTuple):
+    """A held-out question with passages that must stay in the corpus: those that answer it, or all that are judged.
+
+    Grades are those of the passages, by id; there are none where only answers are known.
+    """
+
+    question: Question
+    passages: list[Passage]
+    grades: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +172,11 @@ def prepare(files: DataFiles, base_model: Path, scale: Scale, folder: Path, tell
     for name in files.sets:
         rows = [json.loads(line) for line in (folder / f"{name}-test.jsonl").read_text("utf-8").splitlines()]
         kept = [Question(row["id"], row["question"], tuple(row["answers"])) for row in rows]
-        test[name] = TestSet(kept, _match(kept))
+        judged = folder / f"{name}-judged.json"
+        grades = {}
+        if judged.exists():
+            grades = json.loads(judged.read_text("utf-8"))
+        test[name] = TestSet(kept, _match(kept), grades)
         questions[name] = _lines(folder / f"{name}-train.jsonl")
     index = _index_folder(files, scale, folder)
     train = {name: folder / f"{name}-train.jsonl" for name in files.sets}
@@ -156,7 +185,10 @@ def prepare(files: DataFiles, base_model: Path, scale: Scale, folder: Path, tell
 
 def _refuse_other(files: DataFiles, base_model: Path, scale: Scale, folder: Path) -> None:
     sizes = replace(scale, time="", disk="")  # other words for the same sizes change nothing
-    facts = {"scale": asdict(sizes), "corpus": files.corpus, "sets": files.sets, "base_model": base_model}
+    facts: dict[str, Any] = {"scale": asdict(sizes), "base_model": base_model}
+    facts |= {"corpus": files.corpus, "sets": files.sets}
+    if files.qrels:
+        facts["qrels"] = files.qrels
     text = json.dumps(facts, default=str, sort_keys=True)
     known = folder / "facts.json"
     if known.exists() and known.read_text("utf-8") != text:
@@ -185,24 +217,25 @@ def _cut(files: DataFiles, scale: Scale, folder: Path, tell: Tell) -> None:
     if not (pool_folder / "manifest.json").exists():
         Index.build(list(files.corpus), pool_folder, model="none")
     pool = Index(pool_folder)
-    held: dict[str, list[tuple[Question, list[Passage]]]] = {}
+    held: dict[str, list[HeldOut]] = {}
     excluded: set[str] = set()
     for name, (_, test) in files.sets.items():
         tell(f"{name}: choosing held-out questions")
-        held[name] = _held_back(test, pool, scale)
-        excluded.update(_plain(question.text) for question, _ in held[name])
+        held[name] = _held_back(test, pool, scale, files.judgements(name))
+        excluded.update(_plain(one.question.text) for one in held[name])
     examples: dict[str, list[Example]] = {}
     for name, (train, _) in files.sets.items():
         tell(f"{name}: choosing training questions")
-        examples[name] = _examples(train, pool, scale, excluded)
+        examples[name] = _examples(train, pool, scale, excluded, files.judgements(name))
         _refuse_few(name, len(examples[name]), len(held[name]), scale)
     if scale.passages:
-        _write_corpus(held, examples, pool, scale, folder)
+        names = _write_corpus(held, examples, pool, scale, folder)
         pool = Index.build([folder / "corpus.jsonl"], folder / "index", model="none")
+        held = {name: [_renamed(one, names) for one in rows] for name, rows in held.items()}
     for name in files.sets:
         tell(f"{name}: mining negatives")
         write_mined(examples[name], pool, folder / f"{name}-train.jsonl")
-        _write_questions([question for question, _ in held[name]], folder / f"{name}-test.jsonl")
+        _write_held(held[name], folder, name)
 
 
 def _refuse_few(name: str, training: int, held_back: int, scale: Scale) -> None:
@@ -212,20 +245,57 @@ def _refuse_few(name: str, training: int, held_back: int, scale: Scale) -> None:
         )
 
 
-def _held_back(path: Path, pool: Index, scale: Scale) -> list[tuple[Question, list[Passage]]]:
-    """Questions whose answer can be found in the pool, with its passages: for others all arms are equal."""
-    asked, _ = queries.read_all(path)
-    asked = [question for question in asked if question.answers]
+def _held_back(path: Path, pool: Index, scale: Scale, qrels: beir.Qrels) -> list[HeldOut]:
+    """Questions with a relevant passage in the pool: for others all arms are equal."""
+    asked = _asked(path, qrels)
     match = _match(asked)
     wanted = scale.test or len(asked)
-    found: list[tuple[Question, list[Passage]]] = []
+    found: list[HeldOut] = []
     for question in queries.sample(asked, _LOOKED_AT * wanted):
-        passages = find_gold(pool, question, match) or _with_answer(pool, question, match)
-        if passages:
-            found.append((question, passages))
+        held = _with_relevant(question, pool, match, qrels)
+        if held:
+            found.append(held)
         if len(found) == wanted:
             break
     return found
+
+
+def _asked(path: Path, qrels: beir.Qrels) -> list[Question]:
+    """The questions of a file that have an answer; of a judged set those that are judged, with their gold passages."""
+    if not qrels:
+        return [question for question in queries.read_all(path)[0] if question.answers]
+    form = None
+    if not detect(path).is_json:
+        form = "queries"  # MS MARCO's two columns look like a question and its answer
+    judged = [question for question in queries.read_all(path, form)[0] if question.id in qrels]
+    return [one for one in with_gold(judged, qrels) if isinstance(one, Question)]
+
+
+def _with_relevant(question: Question, pool: Index, match: Mode, qrels: beir.Qrels) -> HeldOut | None:
+    """The question with what the corpus must keep for it; None if nothing relevant is in the pool."""
+    if not qrels:
+        passages = find_gold(pool, question, match) or _with_answer(pool, question, match)
+        if not passages:
+            return None
+        return HeldOut(question, passages, {})
+    passages, grades = [], {}
+    for name, grade in qrels[question.id].items():
+        for passage in passages_named(pool, name):
+            passages.append(passage)
+            grades[passage.id] = grade
+    if max(grades.values(), default=0) < 1:
+        return None
+    return HeldOut(question, passages, grades)
+
+
+def _renamed(held: HeldOut, names: Mapping[str, str]) -> HeldOut:
+    """With the ids that passages have in the cut corpus, by their texts."""
+    grades: dict[str, int] = {}
+    for passage in held.passages:
+        if passage.id in held.grades:
+            name = names[passage.text]
+            grades[name] = max(held.grades[passage.id], grades.get(name, 0))
+    return held._replace(grades=grades)
 
 
 def _with_answer(pool: Index, question: Question, match: Mode) -> list[Passage]:
@@ -236,10 +306,9 @@ def _with_answer(pool: Index, question: Question, match: Mode) -> list[Passage]:
     return []
 
 
-def _examples(path: Path, pool: Index, scale: Scale, excluded: set[str]) -> list[Example]:
+def _examples(path: Path, pool: Index, scale: Scale, excluded: set[str], qrels: beir.Qrels) -> list[Example]:
     """Training questions with their positives and one hard negative, none of them held back."""
-    asked, _ = queries.read_all(path)
-    asked = [question for question in asked if _plain(question.text) not in excluded]
+    asked = [question for question in _asked(path, qrels) if _plain(question.text) not in excluded]
     random.Random(0).shuffle(asked)  # noqa: S311
     wanted = scale.questions or len(asked)
     rules = Rules(match=_match(asked), counts=Counts(bm25=1))
@@ -252,29 +321,32 @@ def _examples(path: Path, pool: Index, scale: Scale, excluded: set[str]) -> list
 
 
 def _write_corpus(
-    held: Mapping[str, Sequence[tuple[Question, list[Passage]]]],
+    held: Mapping[str, Sequence[HeldOut]],
     examples: Mapping[str, Sequence[Example]],
     pool: Index,
     scale: Scale,
     folder: Path,
-) -> None:
-    """All positives, a hard negative of every question, and random passages of the pool."""
-    texts: dict[str, str] = {}
+) -> dict[str, str]:
+    """Write all positives, a hard negative of every question, and random passages of the pool; their ids by text."""
+    kept: list[Passage | Context] = []
     for rows in held.values():
-        for _, gold in rows:
-            for passage in gold:
-                texts.setdefault(passage.text, passage.title)
+        for one in rows:
+            kept += one.passages
     for some in examples.values():
         for example in some:
-            for context in (*example.positives[:1], *example.hard[:1]):
-                texts.setdefault(context.text, context.title)
+            kept += (*example.positives[:1], *example.hard[:1])
+    texts: dict[str, str] = {}
+    for found in kept:
+        texts.setdefault(found.text, found.title)
     for passage in pool.sample(scale.passages, "corpus"):
         if len(texts) >= scale.passages:
             break
         texts.setdefault(passage.text, passage.title)
+    names = {text: f"p{number}" for number, text in enumerate(texts)}
     with replacing(folder / "corpus.jsonl") as file:
-        for number, (text, title) in enumerate(texts.items()):
-            file.write(json_bytes({"_id": f"p{number}", "title": title, "text": text}) + b"\n")
+        for text, title in texts.items():
+            file.write(json_bytes({"_id": names[text], "title": title, "text": text}) + b"\n")
+    return names
 
 
 def write_mined(examples: Sequence[Example], index: Index, path: Path) -> None:
@@ -290,11 +362,15 @@ def write_mined(examples: Sequence[Example], index: Index, path: Path) -> None:
                     write(replace(example, hard=hard, negatives=others))
 
 
-def _write_questions(questions: Iterable[Question], path: Path) -> None:
-    with replacing(path) as file:
-        for question in questions:
+def _write_held(held: Sequence[HeldOut], folder: Path, name: str) -> None:
+    """Write the questions of a set, and their judgements where there are any."""
+    with replacing(folder / f"{name}-test.jsonl") as file:
+        for question, _, _ in held:
             row: dict[str, Any] = {"id": question.id, "question": question.text, "answers": list(question.answers)}
             file.write(json_bytes(row) + b"\n")
+    judged = {one.question.id: one.grades for one in held if one.grades}
+    if judged:
+        write_atomic(folder / f"{name}-judged.json", json_bytes(judged))
 
 
 def _match(questions: Sequence[Question]) -> Mode:

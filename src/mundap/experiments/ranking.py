@@ -12,6 +12,7 @@ import torch
 
 from mundap.encoder.checkpoints import has_two_towers
 from mundap.encoder.similarity import Side, as_inner_product
+from mundap.evaluation.metrics import first_rank, ranking_metrics
 from mundap.experiments.data import TestSet
 from mundap.index.index import Index
 from mundap.records import Context
@@ -28,6 +29,9 @@ from mundap.training.validate import encode
 CUTS = (1, 5, 20, 100)
 DEPTH = 100
 LAMBDA = 1.1  # the papers' weight of the dense score
+_DOCUMENT = re.compile(r"#\d+$")  # what a passage's id has behind that of its document
+Listed = Sequence[tuple[str, str]]
+"""Ids and texts of what was found for a question, best first."""
 
 
 class TrainedEncoder:
@@ -105,7 +109,7 @@ class Model(TrainedEncoder):
         scores = (self.vectors @ asked).cpu().numpy()
         begins = np.searchsorted(self._owners, self.numbers)
         best = np.maximum.reduceat(scores, begins)  # of each document that of its best chunk
-        return np.array([best[self._places[re.sub(r"#\d+$", "", name)]] for name in names])
+        return np.array([best[self._places[_DOCUMENT.sub("", name)]] for name in names])
 
     def top(self, texts: Sequence[str], depth: int = DEPTH) -> tuple[np.ndarray, np.ndarray]:
         """(passage numbers, scores) of the best of the corpus for each question."""
@@ -127,7 +131,9 @@ def figures_of(ranks: np.ndarray) -> dict[str, np.ndarray]:
 
 
 class Ranking:
-    """Knows the answers of held-out questions: where the first passage with an answer stands, 0 if nowhere.
+    """Knows the answers of held-out questions: where the first relevant passage stands, 0 if nowhere.
+
+    Where passages are judged, one is relevant with a grade of 1 or more; elsewhere if it has the answer.
 
     Args:
         index: The corpus.
@@ -149,35 +155,55 @@ class Ranking:
             rows.append([(hit.passage.id, hit.score) for hit in hits])
         return rows
 
-    def of_bm25(self, depth: int = DEPTH) -> np.ndarray:
+    def of_bm25(self) -> np.ndarray:
         """BM25's ranks."""
-        if depth == DEPTH:
-            return self.of_ids([_names(row) for row in self.bm25])
-        texts = []
-        for hits in self._index.search_batch(self.texts, depth, "bm25"):
-            texts.append([hit.passage.text for hit in hits])
-        return self._ranks(texts)
+        return self.of_ids([_names(row) for row in self.bm25])
 
     def of_model(self, model: Model, depth: int = DEPTH) -> np.ndarray:
         """A model's ranks over the whole corpus."""
-        return self.of_numbers(model, model.top(self.texts, depth)[0])
+        return self._ranks(self.by_model(model, depth))
 
-    def of_numbers(self, model: Model, numbers: np.ndarray) -> np.ndarray:
-        """The ranks that come of passage numbers, a row for each question."""
-        texts = []
-        for row in numbers.tolist():
-            texts.append([model.corpus.context(number).text for number in row])
-        return self._ranks(texts)
+    def by_bm25(self, depth: int) -> list[Listed]:
+        """What BM25 finds."""
+        batch = self._index.search_batch(self.texts, depth, "bm25")
+        return [[(hit.passage.id, hit.passage.text) for hit in hits] for hits in batch]
 
-    def reranked(self, model: Model) -> np.ndarray:
-        """The ranks when the model orders BM25's best hundred."""
+    def by_model(self, model: Model, depth: int) -> list[Listed]:
+        """What a model finds in the whole corpus."""
+        listed: list[Listed] = []
+        for row in model.top(self.texts, depth)[0].tolist():
+            contexts = [model.corpus.context(number) for number in row]
+            listed.append([(one.id, one.text) for one in contexts])
+        return listed
+
+    def reranked(self, model: Model) -> list[Listed]:
+        """BM25's best hundred in the model's order."""
         asked = model.questions(self.texts)
         orders = []
         for number, row in enumerate(self.bm25):
             scores = model.similarities(asked[number], _names(row))
             order = np.argsort(-scores, kind="stable").tolist()
             orders.append([row[place][0] for place in order])
-        return self.of_ids(orders)
+        return self._listed(orders)
+
+    def figures(self, listed: Sequence[Listed]) -> dict[str, np.ndarray]:
+        """What `figures_of` gives, and recall, for every question.
+
+        Where passages are judged, nDCG@10 and recall are those of trec_eval, with a relevant grade from 1 on, and
+        Hole@10 is the share of the first ten that have no judgement.
+        """
+        ranks = self._ranks(listed)
+        values = {**figures_of(ranks), "recall": (ranks > 0).astype(float)}
+        if self.judged:
+            rows = [self._judged_figures(number, row) for number, row in enumerate(listed)]
+            ndcg, recall, holes = np.array(rows).T
+            values |= {"ndcg10": ndcg, "recall": recall, "hole10": holes}
+        return values
+
+    @property
+    def judged(self) -> bool:
+        """Whether passages are judged."""
+        return bool(self._test.judged)
 
     def hybrid(self, model: Model) -> list[list[str]]:
         """Ids by BM25 + lambda x sim over the union of both best hundred, as in the DPR paper."""
@@ -196,10 +222,10 @@ class Ranking:
 
     def of_ids(self, orders: Sequence[Sequence[str]]) -> np.ndarray:
         """The ranks that come of passage ids."""
-        texts = []
-        for row in orders:
-            texts.append([self._text(name) for name in row])
-        return self._ranks(texts)
+        return self._ranks(self._listed(orders))
+
+    def _listed(self, orders: Sequence[Sequence[str]]) -> list[Listed]:
+        return [[(name, self._text(name)) for name in row] for row in orders]
 
     def contexts(self, orders: Sequence[Sequence[str]]) -> list[list[Context]]:
         """The passages with these ids."""
@@ -221,15 +247,45 @@ class Ranking:
                 self._known[name] = passage.text
         return self._known[name]
 
-    def _ranks(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
-        return np.array([self._first(number, row) for number, row in enumerate(texts)])
+    def _ranks(self, listed: Sequence[Listed]) -> np.ndarray:
+        return np.array([self._first(number, row) for number, row in enumerate(listed)])
 
-    def _first(self, number: int, texts: Sequence[str]) -> int:
+    def _first(self, number: int, row: Listed) -> int:
+        if self.judged:
+            grades = self._grades(number)
+            return first_rank(self._judged_ids(row), {name for name, grade in grades.items() if grade > 0})
         answers = self._test.questions[number].answers
-        for rank, text in enumerate(texts, 1):
+        for rank, (_, text) in enumerate(row, 1):
             if has_answer(text, answers, self._test.match):
                 return rank
         return 0
+
+    def _grades(self, number: int) -> dict[str, int]:
+        return self._test.judged[self._test.questions[number].id]
+
+    def _judged_figures(self, number: int, row: Listed) -> tuple[float, float, float]:
+        """(nDCG@10, recall, Hole@10) of one question."""
+        grades, found = self._grades(number), self._judged_ids(row)
+        depth = max(1, len(found))
+        metrics = ranking_metrics(found, grades, 1, (10, depth))
+        first = found[:10]
+        holes = [name for name in first if name not in grades]
+        return metrics["ndcg@10"], metrics[f"recall@{depth}"], len(holes) / max(1, len(first))
+
+    def _judged_ids(self, row: Listed) -> list[str]:
+        """What was found as it is judged: passages, or the documents that they are of, each once."""
+        names = [name for name, _ in row]
+        if self._by_document:
+            names = list(dict.fromkeys(_DOCUMENT.sub("", name) for name in names))
+        return names
+
+    @cached_property
+    def _by_document(self) -> bool:
+        """Whether documents are judged that the index has in several passages."""
+        names: list[str] = []
+        for grades in self._test.judged.values():
+            names += grades
+        return not any(self._index.passage(name) for name in names)
 
 
 def _names(row: Sequence[tuple[str, float]]) -> list[str]:

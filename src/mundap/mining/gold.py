@@ -34,7 +34,7 @@ def find_gold(index: Index, question: Question, mode: Mode = "string") -> list[P
             near = _answering(_candidates(index, gold, start or 0), question, mode)
             candidates = _same(near, gold, question, start)
         else:
-            candidates = _answering(_by_id(index, gold.id), question, mode)
+            candidates = _answering(passages_named(index, gold.id), question, mode)
         for passage in candidates:
             found.setdefault(passage.id, passage)
     return list(found.values())
@@ -46,7 +46,7 @@ def _answering(passages: Iterable[Passage], question: Question, mode: Mode) -> l
     return [passage for passage in passages if has_answer(passage.text, question.answers, mode)]
 
 
-def _by_id(index: Index, name: str) -> list[Passage]:
+def passages_named(index: Index, name: str) -> list[Passage]:
     """The passage with this id, or all passages of the document with it."""
     passage = index.passage(name)
     if passage is None:
