@@ -239,3 +239,35 @@ def test_documents_are_judged_where_the_index_has_their_passages(tmp_path):
     found = ranking.figures([[("d1#2", ""), ("d1#1", ""), ("d2#3", "")]])
     assert found["mrr10"].tolist() == [0.5]
     assert found["hole10"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize("passages", [90, 0])
+def test_judged_documents_survive_the_cut(passages, judged, tmp_path):
+    from dataclasses import replace
+
+    from mundap import Index
+    from mundap.experiments.data import prepare
+    from mundap.experiments.ranking import Ranking
+
+    pool = tmp_path / "cut"
+    index = Index.build(list(judged.files.corpus), pool, model="none", words=10, chunks=4)
+    assert index.passage("one0") is None and len(index.passages_of("one0")) > 1
+    files, scale = replace(judged.files, corpus=(pool,)), replace(judged.scale, passages=passages)
+    made = prepare(files, judged.base_model, scale, tmp_path / "made", lambda line: None)
+    ranking = Ranking(made.index, made.test["judged"])
+    found = ranking.figures(ranking.by_bm25(60))
+    assert found["mrr10"].mean() > 0.5
+    assert found["hole10"].mean() < 1
+
+
+def test_training_questions_need_no_answers_where_the_gold_passage_is_known(inputs, tmp_path):
+    from dataclasses import replace
+
+    from mundap.experiments.data import prepare
+
+    train, test = inputs.files.sets["one"]
+    rows = [json.loads(line) | {"answers": []} for line in train.read_text().splitlines()]
+    (tmp_path / "bare-train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = replace(inputs.files, sets={"bare": (tmp_path / "bare-train.jsonl", test)})
+    made = prepare(files, inputs.base_model, inputs.scale, tmp_path / "made", lambda line: None)
+    assert made.questions["bare"] >= inputs.scale.batch_size

@@ -120,7 +120,7 @@ class TestSet:
 class HeldOut(NamedTuple):
     """A held-out question with passages that must stay in the corpus: those that answer it, or all that are judged.
 
-    Grades are those of the passages, by id; there are none where only answers are known.
+    Grades are those of the judgements, by the id of a passage or document; there are none where only answers are known.
     """
 
     question: Question
@@ -247,7 +247,7 @@ def _refuse_few(name: str, training: int, held_back: int, scale: Scale) -> None:
 
 def _held_back(path: Path, pool: Index, scale: Scale, qrels: beir.Qrels) -> list[HeldOut]:
     """Questions with a relevant passage in the pool: for others all arms are equal."""
-    asked = _asked(path, qrels)
+    asked = [question for question in _asked(path, qrels) if question.answers or qrels]
     match = _match(asked)
     wanted = scale.test or len(asked)
     found: list[HeldOut] = []
@@ -261,9 +261,9 @@ def _held_back(path: Path, pool: Index, scale: Scale, qrels: beir.Qrels) -> list
 
 
 def _asked(path: Path, qrels: beir.Qrels) -> list[Question]:
-    """The questions of a file that have an answer; of a judged set those that are judged, with their gold passages."""
+    """The questions of a file; of a judged set those that are judged, with the relevant passages as their gold ones."""
     if not qrels:
-        return [question for question in queries.read_all(path)[0] if question.answers]
+        return queries.read_all(path)[0]
     form = None
     if not detect(path).is_json:
         form = "queries"  # MS MARCO's two columns look like a question and its answer
@@ -278,23 +278,28 @@ def _with_relevant(question: Question, pool: Index, match: Mode, qrels: beir.Qre
         if not passages:
             return None
         return HeldOut(question, passages, {})
-    passages, grades = [], {}
+    passages, best = [], 0
     for name, grade in qrels[question.id].items():
-        for passage in passages_named(pool, name):
-            passages.append(passage)
-            grades[passage.id] = grade
-    if max(grades.values(), default=0) < 1:
+        found = passages_named(pool, name)
+        passages += found
+        if found:
+            best = max(best, grade)
+    if best < 1:
         return None
-    return HeldOut(question, passages, grades)
+    return HeldOut(question, passages, qrels[question.id])
 
 
 def _renamed(held: HeldOut, names: Mapping[str, str]) -> HeldOut:
     """With the ids that passages have in the cut corpus, by their texts."""
+    if not held.grades:
+        return held
     grades: dict[str, int] = {}
     for passage in held.passages:
-        if passage.id in held.grades:
-            name = names[passage.text]
-            grades[name] = max(held.grades[passage.id], grades.get(name, 0))
+        grade = held.grades.get(passage.id)
+        if grade is None:
+            grade = held.grades[passage.document]
+        name = names[passage.text]
+        grades[name] = max(grade, grades.get(name, 0))
     return held._replace(grades=grades)
 
 
