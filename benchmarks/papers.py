@@ -6,11 +6,17 @@ OUT/nq has one data set: Natural Questions with the paragraph each was asked abo
 back. OUT/sets has also SQuAD and TyDi, and TREC (answers as regular expressions) and WebQuestions, both without
 passages and with test questions of their own, less what is a test question of any set, for tables of several sets.
 The corpus is all paragraphs of the questions, and 9,300 passages of psgs_w100.
+
+    python benchmarks/papers.py DATA -o OUT --reader ./all-MiniLM-L6-v2
+
+OUT/reader gets what a reader can be trained on that has seen none of these questions, held back or not, and none of
+their paragraphs: a part of SQuAD train, and the lower half of MiniLM's layers to begin with.
 """
 
 import argparse
 import gzip
 import json
+import random
 import re
 import shutil
 from collections.abc import Iterator
@@ -27,6 +33,9 @@ TREC = "curatedtrec/curated-train.tsv.gz"
 TREC_TEST = "dpr-qa/topics.dpr.curated.test.txt.gz"
 WQ = ("webquestions/trainmodel.json.gz", "webquestions/devtest.json.gz", "webquestions/val.json.gz")
 WQ_TEST = "dpr-qa/topics.dpr.wq.test.txt.gz"
+SQUAD = [f"squad-v1.1-train/train-v1.1.part{part}.json.gz" for part in (1, 2, 3)]
+READER_QUESTIONS = 12_000
+READER_DEV = 200
 HELD_BACK = 6  # every sixth
 
 
@@ -102,13 +111,57 @@ def make(folder: Path, sets: dict[str, list[dict[str, Any]]], psgs: Path) -> Non
     shutil.copy(psgs, folder / "corpus-psgs.tsv.gz")
 
 
+def make_reader(folder: Path, data: Path, sets: dict[str, list[dict[str, Any]]], base: Path) -> None:
+    """Questions on other articles of SQuAD, each with its paragraph and another of its article; a base for a reader."""
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {plain(row["question"]) for rows in sets.values() for row in rows} | held_back(data / "dpr-qa")
+    articles = {row["positive_ctxs"][0]["title"] for row in sets["squad"]}
+    rows = []
+    for row in questions([data / path for path in SQUAD]):
+        if row["positive_ctxs"][0]["title"] not in articles and plain(row["question"]) not in known:
+            rows.append(row)
+    rng = random.Random(1)
+    rng.shuffle(rows)
+    rows = rows[: READER_QUESTIONS + READER_DEV]
+    by_article: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_article.setdefault(row["positive_ctxs"][0]["title"], []).append(row["positive_ctxs"][0])
+    for row in rows:
+        others = rng.sample(by_article[row["positive_ctxs"][0]["title"]], 1)
+        row["hard_negative_ctxs"] = [
+            one for one in others if not any(answer.lower() in one["text"].lower() for answer in row["answers"])
+        ]
+    write(rows[READER_DEV:], folder / "train.jsonl")
+    write(rows[:READER_DEV], folder / "dev.jsonl")
+    lower_half(base, folder / "base")
+
+
+def lower_half(base: Path, folder: Path) -> None:
+    """A BERT checkpoint with the lower half of its layers."""
+    from safetensors.numpy import load_file, save_file
+
+    shutil.copytree(base, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.safetensors", "*.onnx", "*.bin"))
+    config = json.loads((base / "config.json").read_text("utf-8"))
+    layers = config["num_hidden_layers"] // 2
+    kept = {}
+    for name, tensor in load_file(base / "model.safetensors").items():
+        number = re.search(r"encoder\.layer\.(\d+)\.", name)
+        if number is None or int(number[1]) < layers:
+            kept[name] = tensor
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": layers}, indent=1), "utf-8")
+
+
 def main() -> None:
-    """Make both folders."""
+    """Make both folders, and with a base model what a reader learns from."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--reader", type=Path, metavar="BASE", help="Make OUT/reader too, its base out of this one.")
     given = parser.parse_args()
     sets = {name: list(questions([given.data / path for path in paths])) for name, paths in SETS.items()}
+    if given.reader:
+        make_reader(given.out / "reader", given.data, sets, given.reader)
     make(given.out / "nq", {"nq": sets["nq"]}, given.data / PSGS)
     make(given.out / "sets", sets, given.data / PSGS)
     known = held_back((given.data / TREC_TEST).parent)

@@ -52,14 +52,14 @@ def main() -> None:
 
 
 def _read(folder: Path, most: int) -> tuple[list[Document], list[Skipped]]:
-    files = find([folder], folder)
-    random.Random(1).shuffle(files)
+    found = find([folder], folder)
+    random.Random(1).shuffle(found)
+    files = [file for file in found[:most] if isinstance(file, SourceFile)]
     documents: list[Document] = []
-    skipped: list[Skipped] = []
+    skipped = [file for file in found[:most] if isinstance(file, Skipped)]
     with Readers() as readers:
-        readers.expect(file for file in files[:most] if isinstance(file, SourceFile))
-        for file in files[:most]:
-            for one in readers.read(file) if isinstance(file, SourceFile) else [file]:
+        for number, file in enumerate(files, 1):
+            for one in readers.read(file, files[number:]):
                 (documents if isinstance(one, Document) else skipped).append(one)  # type: ignore[arg-type]
     return documents, skipped
 

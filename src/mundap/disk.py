@@ -21,6 +21,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+    sync_folder(path.parent)  # what the content names may be new in the folder: it must be there first
     temporary.replace(path)
     sync_folder(path.parent)
 

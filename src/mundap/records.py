@@ -114,9 +114,13 @@ class Passage:
             return f"line {block.line}"
         return ""
 
-    def where(self) -> str:
-        """The file and where the passage begins in it, such as `handbook.pdf, page 212` or `notes.md:40`."""
-        place = self.place()
+    def where(self, start: int | None = None) -> str:
+        """The file and where the passage begins in it, such as `handbook.pdf, page 212` or `notes.md:40`.
+
+        Args:
+            start: As for `place`.
+        """
+        place = self.place(start)
         if place.startswith("line "):
             return f"{self.source}:{place.removeprefix('line ')}"
         return ", ".join(filter(None, (self.source, place)))

@@ -29,7 +29,7 @@ from mundap.engines import vectors
 from mundap.errors import MundapError
 from mundap.index.manifest import FORMAT, Manifest, _digest
 from mundap.models.folder import EncoderConfig, ReaderConfig
-from mundap.models.tokenizer import open_tokenizer
+from mundap.models.tokenizer import open_tokenizer, truncating
 from mundap.reader.inputs import Windows
 from mundap.records import Document, Skipped
 from mundap.serving import schema, uploads
@@ -113,7 +113,8 @@ def _model(path: Path) -> None:
 def _tokenizer(path: Path) -> None:
     """Of a model folder whose config has no checksums."""
     with contextlib.suppress(MundapError):
-        EncoderInputs(open_tokenizer(path), TextFormat(), 32, 64).passages([("The river", "of 강, and the k1ng.")])
+        tokenizer = truncating(open_tokenizer(path), 64)
+        EncoderInputs(tokenizer, tokenizer, TextFormat()).passages([("The river", "of 강, and the k1ng.")])
     with contextlib.suppress(MundapError):
         Windows(open_tokenizer(path), ReaderConfig("tiny")).of("Which river?", [("The river", "of 강, and the k1ng.")])
 

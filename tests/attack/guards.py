@@ -158,7 +158,7 @@ GUARDS = (
           "_Count = Annotated[int, _Bounds(1, 1_000_000)]", "_Count = Annotated[int, _Bounds(1, 10**30)]",
           "tests/models/test_folder.py::test_a_number_beyond_reason_or_an_unknown_name_is_refused"),
     Guard("weights of another dimension", "encoder/runtime.py",
-          "                if vector.shape != vectors.shape[1:]:", "                if False:",
+          "            if vector.shape != vectors.shape[1:]:", "            if False:",
           "tests/models/test_folder.py::test_weights_of_another_dimension_are_named"),
     Guard("deep JSON is no config", "models/folder.py",
           "    except (ValueError, TypeError, AttributeError, RecursionError) as error:\n        raise ModelError(f\"{path} is not",

@@ -33,13 +33,10 @@ class ReadHere:
     def start(self) -> None:
         pass
 
-    def expect(self, files: Iterable[SourceFile]) -> None:
-        pass
-
     def sample(self, files: Iterable[SourceFile], most: int) -> list[Document | Skipped]:
         return [one for file in files for one in islice(self.read(file), most)]
 
-    def read(self, file: SourceFile) -> Iterator[Document | Skipped]:
+    def read(self, file: SourceFile, coming: Iterable[SourceFile] = ()) -> Iterator[Document | Skipped]:
         yield from read(file, self.form)
 
 

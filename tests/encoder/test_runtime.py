@@ -8,7 +8,7 @@ from mundap import Encoder, Index
 from mundap.encoder.inputs import EncoderInputs, TextFormat
 from mundap.errors import ModelError
 from mundap.models.folder import EncoderConfig, installed
-from mundap.models.tokenizer import open_tokenizer
+from mundap.models.tokenizer import open_tokenizer, truncating
 from tests.conftest import make_model
 
 
@@ -44,8 +44,8 @@ def test_title_and_text_are_a_pair_and_the_last_token_survives_truncation(tiny_m
 
 
 def test_prompts_and_the_title_as_a_prefix(tiny_model):
-    tokenizer = open_tokenizer(tiny_model / "tokenizer.json")
-    inputs = EncoderInputs(tokenizer, TextFormat("the city ", "the king ", "prefix"), 5, 64)
+    short, long = (truncating(open_tokenizer(tiny_model / "tokenizer.json"), length) for length in (5, 64))
+    inputs = EncoderInputs(short, long, TextFormat("the city ", "the king ", "prefix"))
     assert words(tiny_model, inputs.questions(["ring of water"])[0]) == ["[CLS]", "the", "city", "ring", "[SEP]"]
     found = inputs.passages([("moon", "of music"), ("", "of music")])
     assert words(tiny_model, found[0]) == ["[CLS]", "the", "king", "moon", "[UNK]", "of", "music", "[SEP]"]
@@ -53,8 +53,9 @@ def test_prompts_and_the_title_as_a_prefix(tiny_model):
 
 
 def test_the_fingerprint_of_inputs_follows_all_that_changes_the_ids(tiny_model):
-    def fingerprint(*arguments):
-        return EncoderInputs(open_tokenizer(tiny_model / "tokenizer.json"), *arguments).fingerprint
+    def fingerprint(text_format, *lengths):
+        tokenizers = (truncating(open_tokenizer(tiny_model / "tokenizer.json"), length) for length in lengths)
+        return EncoderInputs(*tokenizers, text_format).fingerprint
 
     plain = fingerprint(TextFormat(), 16, 64)
     assert plain == fingerprint(TextFormat(), 16, 64)

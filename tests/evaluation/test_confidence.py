@@ -94,6 +94,20 @@ def test_what_is_right_may_be_close(tmp_path):
     assert (found["confidence"]["exact_match_of_answered"], found["confidence"]["right_of_answered"]) == (0.0, 100.0)
 
 
+def test_an_answer_that_another_document_has_was_not_removed(tmp_path):
+    """The second document says it without the word by which the first was found and taken away."""
+    rows = [row(f"who {n}?", "film villain", "a film villain", "the villain of a ring") for n in range(30)]
+    (tmp_path / "run.json").write_text(json.dumps(rows + villains(30)))
+    task = {"questions": str(tmp_path / "run.json"), "run": str(tmp_path / "run.json"), "cuts": (2,), "removed": True}
+    reader = str(make_reader(tmp_path / "r"))
+    again = {}
+    for rule in ("exact", "close"):
+        found = measure(AnswersTask(reader=reader, right=rule, **task)).as_dict()["confidence"]
+        again[rule] = found.get("questions_asked_again", 0)
+    assert again == {"exact": 60, "close": 30}
+    assert fit(AnswersTask(reader=reader, right="close", **task))["cases"] == 90
+
+
 def test_the_threshold_leaves_one_in_ten_questions_without_an_answer_answered():
     chance = np.random.default_rng(0)
     sure = np.concatenate([chance.random(500), 0.9 * chance.random(500)])
@@ -116,6 +130,7 @@ def test_the_threshold_is_lower_than_the_best_f1_where_refusals_allow_it():
     sure[100:150] = 0.5  # half of the removed ones would be answered
     assert _answer_threshold(sure, right, removed) == pytest.approx(0.5, abs=1e-6)
     assert _answer_threshold(sure[:100], right[:100], removed[:100]) == 0.9  # nothing says how well it refuses
+    assert _answer_threshold(sure, right, removed, 0.6) == 0.25  # half of them may be answered
 
 
 def hits(*texts):

@@ -2,10 +2,12 @@
 
 import html
 import json
+from dataclasses import replace
 
 import pytest
 
 from mundap import experiments
+from mundap.errors import MundapError
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -120,6 +122,21 @@ _CHECKS = {
 }
 
 
+def test_the_vectors_of_a_run_are_kept_until_its_models_go(inputs, monkeypatch):
+    from mundap.experiments.lab import Lab
+    from mundap.experiments.ranking import Model
+
+    folder = Lab(inputs).trained("dpr", 0)
+    first = Lab(inputs).model(folder)
+    encoded = []
+    monkeypatch.setattr(Model, "_encoded", lambda self, side, ids: encoded.append(side))
+    again = Lab(inputs)
+    assert (again.model(folder).vectors == first.vectors).all()
+    assert not encoded
+    again.tidy()
+    assert not list(folder.parent.glob("*.npy"))
+
+
 def test_of_a_document_the_best_chunk_counts(inputs):
     from mundap.experiments.lab import Lab
     from mundap.records import Context
@@ -167,6 +184,18 @@ def judged(data, tmp_path):
     (tmp_path / "data").mkdir()
     judged_copy(data, tmp_path / "data")
     return Inputs(find_data(tmp_path / "data"), data / "base", tmp_path / "out", SCALE)
+
+
+def test_full_scale_names_the_judgements(judged, tmp_path):
+    from mundap.experiments.estimate import tell_ahead
+
+    told = []
+    tell_ahead(judged, told.append)
+    assert any(line.startswith("judged: 80 judgements of 40 questions in ") and "qrels-judged" in line for line in told)
+    empty = tmp_path / "qrels-judged.tsv"
+    empty.touch()
+    with pytest.raises(MundapError, match=r"qrels-judged\.tsv"):
+        tell_ahead(replace(judged, files=replace(judged.files, qrels={"judged": empty})), told.append)
 
 
 def test_the_table_of_ance_has_the_hole_rate_of_judged_questions(judged):

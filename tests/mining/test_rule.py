@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from mundap.mining.rule import NegativeRule, negatives_in_batch
+from mundap.mining.rule import Candidate, NegativeRule, negatives_in_batch
 from mundap.records import Context, Example, Question
-from mundap.text.answers import PassageText
 
 QUESTION = Question("1", "Who wrote Middlemarch?", ("George Eliot",))
 POSITIVE = Context(
@@ -15,25 +14,25 @@ RULE = NegativeRule(QUESTION, [POSITIVE, Context("", text="Another passage with 
 
 
 def test_a_positive_is_no_negative_by_id_or_by_text():
-    assert not RULE.is_negative("p", "anything else")
-    assert not RULE.is_negative("x", "Another passage with the\nanswer")
-    assert RULE.is_negative("", "A passage without an id is not a positive for having none.")
+    assert not RULE.is_negative(Candidate("anything else", "p"))
+    assert not RULE.is_negative(Candidate("Another passage with the\nanswer", "x"))
+    assert RULE.is_negative(Candidate("A passage without an id is not a positive for having none."))
 
 
 def test_what_has_the_answer_is_no_negative():
-    assert not RULE.is_negative("x", "A walk with george eliot.")
-    assert RULE.is_negative("x", "A walk with George and Eliot.")
+    assert not RULE.is_negative(Candidate("A walk with george eliot.", "x"))
+    assert RULE.is_negative(Candidate("A walk with George and Eliot.", "x"))
 
 
 def test_what_repeats_a_positive_is_no_negative():
     shortened = "Middlemarch is a novel that was published in eight parts in 1871 and 1872."
-    assert not RULE.is_negative("x", shortened)
-    assert NegativeRule(QUESTION, [POSITIVE], duplicate=None).is_negative("x", shortened)
-    assert NegativeRule(QUESTION, [POSITIVE], duplicate=1.0).is_negative("x", shortened)
+    assert not RULE.is_negative(Candidate(shortened, "x"))
+    assert NegativeRule(QUESTION, [POSITIVE], duplicate=None).is_negative(Candidate(shortened, "x"))
+    assert NegativeRule(QUESTION, [POSITIVE], duplicate=1.0).is_negative(Candidate(shortened, "x"))
 
 
 def test_further_ids_count():
-    assert not NegativeRule(QUESTION, [POSITIVE], ids={"document"}).is_negative("document", "anything")
+    assert not NegativeRule(QUESTION, [POSITIVE], ids={"document"}).is_negative(Candidate("anything", "document"))
 
 
 @pytest.mark.parametrize(
@@ -49,11 +48,21 @@ def test_many_passages_at_once_are_judged_as_one_by_one(match, answer):
         "Something else.",
     ]
     rule = NegativeRule(Question("1", "?", (answer,)), [POSITIVE], match)
-    passages = [PassageText(text) for text in texts]
+    passages = [Candidate(text) for text in texts]
     judged = rule.are_negatives(passages)
-    assert judged == [rule.is_negative("", text) for text in texts]
+    assert judged == [rule.is_negative(Candidate(text)) for text in texts]
     assert judged == rule.are_negatives(passages)  # what was normalised serves again
     assert judged.count(True) == 3
+
+
+def test_a_candidate_is_taken_apart_once_for_many_questions(monkeypatch):
+    calls = []
+    monkeypatch.setattr("mundap.text.answers.tokens", lambda text: calls.append(text) or text.lower().split())
+    passage = Candidate("A walk with George and Eliot.", "x")
+    calls.clear()
+    for answer in ("George", "Eliot", "nobody"):
+        NegativeRule(Question("1", "?", (answer,)), [POSITIVE]).is_negative(passage)
+    assert calls.count(passage.text) == 1
 
 
 def test_in_a_batch_a_near_duplicate_of_a_positive_stays_a_negative():

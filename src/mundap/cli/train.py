@@ -196,12 +196,22 @@ def reader(recipe: str | None, as_json: bool, selection_only: bool, **flags: Any
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1, 1000), help="Number of passages to read.")
 @shared.RIGHT
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only N questions, sampled at random.")
+@click.option(
+    "--answered-though-removed",
+    type=click.FloatRange(0, 1),
+    default=0.07,
+    show_default=True,
+    metavar="SHARE",
+    help="Lower the threshold as long as at most this share of the questions whose documents are removed is answered.",
+)
 @shared.JSON
-def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **options: Any) -> int:
+def confidence(
+    index_path: str | None, questions: str, k: int, answered_though_removed: float, as_json: bool, **options: Any
+) -> int:
     """Fit a reader's confidence, and the threshold below which it gives no answer, on held-out questions.
 
-    Each question is asked twice, the second time with the documents that contain the answer removed; at the threshold,
-    at most one in ten of those is answered. Printed figures are cross-fitted. Korean, and Japanese with Chinese, get a
+    Each question is asked twice, the second time with the documents that contain the answer removed; few of those may
+    be answered at the threshold. Printed figures are cross-fitted. Korean, and Japanese with Chinese, get a
     confidence of their own from 50 such questions on; the general one is fitted on all others.
     It also fits the early stop: how confident the answer from the first two passages must be to skip the rest.
     --ranking and --retrieval-weight, if given, are saved with the reader.
@@ -215,7 +225,9 @@ def confidence(index_path: str | None, questions: str, k: int, as_json: bool, **
     from mundap.index import locate
 
     task = AnswersTask(questions, index=str(locate.to_read(index_path)), cuts=(k,), **options)
-    found = fit(task, lambda items, what, total: shared.counted(items, what, "questions", total))
+    found = fit(
+        task, lambda items, what, total: shared.counted(items, what, "questions", total), answered_though_removed
+    )
     if as_json:
         shared.print_json(found)
     else:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -91,7 +91,6 @@ class Readers:
         self._form = form
         self._limits = limits or Limits()
         self._processes = processes
-        self._coming: deque[SourceFile] = deque()
         self._samples: dict[str, _Sample] = {}
         self._started = 0
         self._waited = 0.0  # seconds, for readers
@@ -120,19 +119,17 @@ class Readers:
     def _most(self) -> int:
         return self._processes or cores()
 
-    def expect(self, files: Iterable[SourceFile]) -> None:
-        """Announce the files to read, in order: while one is read, the next ones are started."""
-        self._coming = deque(files)
-
     def sample(self, files: Iterable[SourceFile], most: int) -> list[Document | Skipped]:
         """The first documents of each file. Where these are all it has, it is not read again for `read`."""
-        files = list(files)
-        self.expect(files)
-        return [one for file in files for one in self._sample(file, most)]
+        coming = deque(files)
+        found: list[Document | Skipped] = []
+        while coming:
+            found += self._sample(coming.popleft(), coming, most)
+        return found
 
-    def _sample(self, file: SourceFile, most: int) -> list[Document | Skipped]:
+    def _sample(self, file: SourceFile, coming: Iterable[SourceFile], most: int) -> list[Document | Skipped]:
         stamp = _stamp(file)
-        with closing(self.read(file)) as documents:
+        with closing(self._reading(file, coming)) as documents:
             found = list(islice(documents, most))
             whole = next(documents, None) is None
         size = sum(len(one.text) for one in found if isinstance(one, Document))
@@ -140,24 +137,31 @@ class Readers:
             self._samples[file.source] = _Sample(found, stamp, self.digest)
         return found
 
-    def read(self, file: SourceFile) -> Generator[Document | Skipped, None, None]:
-        """Yield the documents of a file; for what cannot be read, the reason instead.
+    def read(self, file: SourceFile, coming: Iterable[SourceFile] = ()) -> Iterator[Document | Skipped]:
+        """The documents of a file; for what cannot be read, the reason instead.
+
+        Args:
+            file: What to read.
+            coming: What is to be read after it, in order: while it is read, these are started.
 
         Raises:
             MundapError: There is not enough memory to read anything.
         """
+        sample = self._samples.pop(file.source, None)
+        if sample is None or sample.stamp != _stamp(file):
+            return self._reading(file, coming)
+        self.position = 0
+        self.digest = sample.digest
+        self._begin_next(coming)
+        return iter(sample.documents)
+
+    def _reading(self, file: SourceFile, coming: Iterable[SourceFile]) -> Generator[Document | Skipped, None, None]:
         self.position = 0
         self.digest = b""
-        sample = self._samples.pop(file.source, None)
-        if sample is not None and sample.stamp == _stamp(file):
-            self._begin_next(file)
-            self.digest = sample.digest
-            yield from sample.documents
-            return
         if file.source not in self._begun:
             self._begin(file)
         reader = self._begun.pop(file.source)
-        self._begin_next(file)
+        self._begin_next(coming)
         size = _size(file)
         try:
             while True:
@@ -180,15 +184,13 @@ class Readers:
         else:
             self._idle.append(reader)
 
-    def _begin_next(self, file: SourceFile) -> None:
-        """Begin files that come after this one, as many as there are readers for."""
-        if self._coming and self._coming[0].source == file.source:
-            self._coming.popleft()
-        for coming in self._coming:
+    def _begin_next(self, coming: Iterable[SourceFile]) -> None:
+        """Begin files that are to be read later, as many as there are readers for."""
+        for file in coming:
             if not self._can_begin():
                 return
-            if coming.source not in self._begun and coming.source not in self._samples:
-                self._begin(coming)
+            if file.source not in self._begun and file.source not in self._samples:
+                self._begin(file)
 
     def _can_begin(self) -> bool:
         """Whether a file can be begun ahead. A further process pays only where reading is what takes the time."""

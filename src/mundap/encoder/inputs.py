@@ -35,38 +35,34 @@ class EncoderInputs:
     """Turns questions and passages into token ids.
 
     Args:
-        tokenizer: Of the `tokenizers` library. It is taken over: its truncation and padding are set here.
+        for_questions: A tokenizer of the `tokenizers` library that truncates, the last token staying the separator.
+        for_passages: The same, or another: a tokenizer has one length at a time, and two need no lock between threads.
         text_format: Prompts, and how title and text are joined.
-        question_length: The most tokens of a question.
-        passage_length: The most tokens of a passage; the last one stays the separator.
         pad: The id of the padding token, for those who make batches.
     """
 
-    def __init__(
-        self, tokenizer: Any, text_format: TextFormat, question_length: int, passage_length: int, pad: int = 0
-    ) -> None:
+    def __init__(self, for_questions: Any, for_passages: Any, text_format: TextFormat, pad: int = 0) -> None:
+        self._for_questions = for_questions
+        self._for_passages = for_passages
         self._format = text_format
-        self._lengths = question_length, passage_length
         self.pad = pad
-        self._for_passages = truncating(tokenizer, passage_length)
-        self._for_questions = self._for_passages
-        if question_length != passage_length:
-            # A tokenizer has one length at a time; two of them need no lock between threads.
-            self._for_questions = truncating(_copied(tokenizer), question_length)
 
     @classmethod
     def from_checkpoints(cls, question: Any, passage: Any, question_length: int, passage_length: int) -> Self:
         """The inputs of two opened checkpoints, or of one that serves both. Their tokenizer stays as it is."""
         settings = passage.settings
         text_format = TextFormat(question.settings.question_prompt, settings.passage_prompt, settings.title)
-        tokenizer = _copied(passage.tokenizer.backend_tokenizer)
+        tokenizer = passage.tokenizer.backend_tokenizer
         pad = int(passage.tokenizer.pad_token_id or 0)
-        return cls(tokenizer, text_format, question_length, passage_length, pad)
+        for_questions = truncating(_copied(tokenizer), question_length)
+        for_passages = truncating(_copied(tokenizer), passage_length)
+        return cls(for_questions, for_passages, text_format, pad)
 
     @cached_property
     def fingerprint(self) -> str:
         """A checksum that changes with anything that changes the ids of a text."""
-        whole = f"{self._for_passages.to_str()} {self._format} {self._lengths}"
+        lengths = tuple(one.truncation["max_length"] for one in (self._for_questions, self._for_passages))
+        whole = f"{self._for_passages.to_str()} {self._format} {lengths}"
         return hashlib.sha256(whole.encode()).hexdigest()
 
     def questions(self, questions: Sequence[str]) -> list[list[int]]:

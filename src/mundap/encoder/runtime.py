@@ -47,7 +47,8 @@ class Encoder:
         """How texts become token ids."""
         config = self.config
         text_format = TextFormat(config.question_prompt, config.passage_prompt, config.title)
-        return EncoderInputs(self._session.tokenizer(), text_format, config.max_length, config.max_length)
+        tokenizer = self._session.tokenizer(config.max_length)
+        return EncoderInputs(tokenizer, tokenizer, text_format)
 
     def encode_questions(self, questions: Sequence[str]) -> np.ndarray:
         """One float32 row per question."""
@@ -64,18 +65,16 @@ class Encoder:
     def _encode(self, texts: Sequence[Any], tokenize: Callable[[Sequence[Any]], list[list[int]]], side: Side) -> Any:
         dimension = network_dimension(self.config.dimension, self.config.similarity)
         vectors = np.empty((len(texts), dimension), np.float32)
-        chunk = self._session.chunk
 
-        def encode_chunk(start: int) -> None:
-            rows = [{"input_ids": np.array([ids], np.int64)} for ids in tokenize(texts[start : start + chunk])]
-            for row, outputs in enumerate(self._session.run(_GRAPHS[side], rows), start):
-                vector = outputs[0][0]
-                if vector.shape != vectors.shape[1:]:
-                    raise ModelError(
-                        f"{self.folder}: the network gives vectors of shape {vector.shape}, and config.json says "
-                        f"{vectors.shape[1:]}. Export the model again."
-                    )
-                vectors[row] = vector
+        def inputs(some: Sequence[Any]) -> list[dict[str, np.ndarray]]:
+            return [{"input_ids": np.array([ids], np.int64)} for ids in tokenize(some)]
 
-        self._session.each(encode_chunk, range(0, len(texts), chunk))
+        for row, outputs in enumerate(self._session.run_texts(_GRAPHS[side], texts, inputs)):
+            vector = outputs[0][0]
+            if vector.shape != vectors.shape[1:]:
+                raise ModelError(
+                    f"{self.folder}: the network gives vectors of shape {vector.shape}, and config.json says "
+                    f"{vectors.shape[1:]}. Export the model again."
+                )
+            vectors[row] = vector
         return as_inner_product(vectors, self.config.similarity, side)

@@ -47,7 +47,7 @@ def build(
         opened: folder.OpenWriter = Writer
         if vectors is not None:
             opened = partial(VectorWriter, vectors)
-        return folder.build(paths, locate.to_write(where), options, fresh, watch, force, opened)
+        return folder.build(paths, where, options, fresh, watch, force, opened)
     engine = connect(where)
     with find_files(paths, _BASE, options) as files:
         return _ingest("index", engine, files, options, fresh, watch, vectors)
@@ -80,9 +80,10 @@ def build_on_cluster(
     from mundap.engines import cluster
 
     if where is None or not is_address(where):
-        shards = cluster.beside(locate.to_write(where))
-        with find_files(paths, _BASE, options, locate.to_write(where)) as files:
-            settings = folder.settings_for(locate.to_write(where), options, fresh, files)
+        out = locate.to_write(where)
+        shards = cluster.beside(out)
+        with find_files(paths, _BASE, options, out) as files:
+            settings = folder.settings_for(out, options, fresh, files)
     else:
         shards = Path.cwd() / ".mundap.shards"
         with find_files(paths, _BASE, options) as files:

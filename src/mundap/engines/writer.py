@@ -7,7 +7,7 @@ interrupted.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,6 @@ class EngineWriter:
         self.engine = engine
         self.root = Path(engine.address)
         self.committed = None  # an engine has no state beside the one that is written
-        self.tick: Callable[[], None] = lambda: None
         self.fresh = fresh
         self._job = job
         self._skipping = skipping
@@ -199,7 +198,6 @@ class EngineWriter:
         for part in _parts(rows):
             self.engine.upsert(part)
         del self._rows[:count]
-        self.tick()
 
     def _terms(self, passage: Passage) -> str:
         terms = " ".join(self.analyzer.terms(f"{passage.title}\n{passage.text}", passage.metadata.get("language", "")))

@@ -184,6 +184,17 @@ class AnswerFigures:
         """Whether an answer counts as right where confidence is concerned."""
         return is_right(row.text, row.question.answers, row.match, self.right)
 
+    def was_removed(self, row: AnswerOutcome) -> bool:
+        """Whether a question was asked again and its answer was really gone.
+
+        It was not where the best answer is right all the same: another document says it, in words that the rule of
+        matching did not find.
+        """
+        without = row.without
+        if without is None:
+            return False
+        return not is_right(without.text, row.question.answers, row.match, self.right)
+
     def _refused(self) -> dict[str, Any]:
         """How often unanswerable questions were answered, and SQuAD 2.0's figures over all questions."""
         given = [self.answered(row) for row in self.unanswerable]
@@ -221,7 +232,7 @@ class AnswerFigures:
         if self.right != "exact":
             found["right"] = _percent(right)
             found["right_of_answered"] = _percent(right[sure >= least])
-        again = [row for row in read if row.without is not None]
+        again = [row for row in read if self.was_removed(row)]
         if again:
             found.update(self._against_removed(again))
         return found

@@ -17,19 +17,30 @@ from mundap.text.language import Group, group
 
 _CHANGED = 0.005  # the largest share of answers that may be others for not reading on
 _ANSWERED = 0.1  # and of questions whose documents are gone that may be answered all the same
-_SAFELY_ANSWERED = 0.07  # with so few of those the threshold may be lower than the best F1 asks for
+_SAFELY_ANSWERED = 0.07  # with so few of those the threshold may be lower than the best F1 asks for, see `fit`
 _LEAST_SURE = 0.25  # but no lower: what is wrong three times in four is no help
 _FEWEST = 50  # cases to fit on
 _FEWEST_OF_GROUP = 100  # and for languages to have a confidence of their own
 
 
-def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(items)) -> dict[str, Any]:
+def fit(
+    task: AnswersTask,
+    counted: Counted = lambda items, what, total: iter(items),
+    answered_though_removed: float = _SAFELY_ANSWERED,
+) -> dict[str, Any]:
     """Fit a reader's confidence and thresholds on questions it was not trained on, and keep them with it.
 
     Half of the cases are the questions as they are, half without the documents that have the answer. A group of
     languages with enough questions gets a confidence of its own; the general one is fitted on the other questions, or
     on all if those are too few. The figures come from cross-fitting: each question is judged by a curve that was fitted
     without it. A way of ranking that the task asks for is kept as well.
+
+    Args:
+        task: The questions, the index, and the reader, whose config is changed.
+        counted: Shows progress.
+        answered_though_removed: The share of questions without their documents that may be answered for the threshold
+            to be lower than the best F1 asks for. Some of them are answered right: another document has the answer
+            in words that matching does not find, so that more than 7 % may be right for sets where that is frequent.
 
     Raises:
         UsageError: The reader is the one that comes with the package.
@@ -43,8 +54,8 @@ def fit(task: AnswersTask, counted: Counted = lambda items, what, total: iter(it
     unread = len(found.outcomes) - len(outcomes)
     found.add_note(unread, "questions were not read (a script that the reader does not know?): they teach nothing")
     general, of_groups = _by_language(outcomes, found)
-    fitted, figures = general.fit(task.seed)
-    fits = {name: cases.fit(task.seed) for name, cases in of_groups.items()}
+    fitted, figures = general.fit(task.seed, answered_though_removed)
+    fits = {name: cases.fit(task.seed, answered_though_removed) for name, cases in of_groups.items()}
     groups = {name: own for name, (own, _) in fits.items()}
     replace(reader.config, **_values(fitted), groups=groups).save(reader.folder)
     told = {"reader": str(reader.folder), **_values(fitted), **figures}
@@ -83,9 +94,12 @@ class _Cases:
 
     def __init__(self, outcomes: Sequence[AnswerOutcome], found: AnswerFigures) -> None:
         self._outcomes = outcomes
-        again = [number for number, row in enumerate(outcomes) if row.without is not None]
+        again = [number for number, row in enumerate(outcomes) if found.was_removed(row)]
         rows = [row.features for row in outcomes]
-        rows += [row.without.features for row in outcomes if row.without is not None]
+        for number in again:
+            without = outcomes[number].without
+            if without is not None:
+                rows.append(without.features)
         self._features = np.array(rows, np.float64)
         self._questions = np.array([*range(len(outcomes)), *again])
         self._removed = np.arange(len(rows)) >= len(outcomes)
@@ -95,7 +109,7 @@ class _Cases:
         """Whether these are enough cases to fit a confidence on."""
         return len(self.right) >= least and bool(self.right.min() < self.right.max())
 
-    def fit(self, seed: int) -> tuple[FittedConfidence, dict[str, Any]]:
+    def fit(self, seed: int, most_removed: float) -> tuple[FittedConfidence, dict[str, Any]]:
         """The confidence, and figures that say how far it is to be believed."""
         features, right = self._features, self.right
         sure = np.zeros(len(right))
@@ -105,7 +119,7 @@ class _Cases:
             curve = calibration.fit(features[parts != part], right[parts != part], FEATURES)
             sure[parts == part] = [confidence(row, curve) for row in features[parts == part]]
         curve = dict(calibration.fit(features, right, FEATURES))
-        threshold = round(_answer_threshold(sure, right, self._removed), 3)
+        threshold = round(_answer_threshold(sure, right, self._removed, most_removed), 3)
         early_stop, stopped = _early_stop(self._outcomes, curve, threshold)
         share, _ = calibration.coverage(sure, right)
         there = ~self._removed
@@ -122,7 +136,9 @@ class _Cases:
         }
 
 
-def _answer_threshold(sure: np.ndarray, right: np.ndarray, removed: np.ndarray) -> float:
+def _answer_threshold(
+    sure: np.ndarray, right: np.ndarray, removed: np.ndarray, most_removed: float = _SAFELY_ANSWERED
+) -> float:
     """The least confidence of an answer: that of the best F1, or less where refusals allow it.
 
     The best F1 of some hundred questions may stand at a high confidence by chance, and a doubtful answer, shown as
@@ -132,11 +148,12 @@ def _answer_threshold(sure: np.ndarray, right: np.ndarray, removed: np.ndarray) 
         sure: The confidence of the best span of each case.
         right: Whether that span is right.
         removed: Whether the documents with the answer were removed.
+        most_removed: The share of those that may be answered.
     """
-    best = calibration.best_threshold(sure, right, removed, _ANSWERED)
+    best = calibration.best_threshold(sure, right, removed, max(_ANSWERED, most_removed))
     if not removed.any():
         return best
-    safe = calibration.lowest_threshold(sure[removed], _SAFELY_ANSWERED)
+    safe = calibration.lowest_threshold(sure[removed], most_removed)
     return min(best, max(safe, _LEAST_SURE))
 
 

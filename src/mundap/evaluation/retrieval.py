@@ -346,7 +346,8 @@ class _Job:
         if is_foreign(result.question.text, self._reader.config.scripts):
             return result
         contexts = result.contexts
-        order = rerank_order(self._reader, result.question.text, [(one.title, one.text) for one in contexts])
+        passages = [(one.title, one.text) for one in contexts]
+        order = rerank_order(self._reader, result.question.text, passages, [one.score for one in contexts])
         return replace(result, contexts=tuple(replace(contexts[place], score=score) for place, score in order))
 
     def _candidates(self, asked: Sequence[Question]) -> list[list[str]]:

@@ -40,6 +40,10 @@ def tell_ahead(inputs: Inputs, tell: Tell) -> None:
         counts = [_questions(train), _questions(test)]
         tell(f"{name}: {counts[0]:,} training questions in {train}, {counts[1]:,} held-out ones in {test}")
         questions += counts[0]
+        if name in files.qrels:
+            judged = files.judgements(name)
+            judgements = sum(map(len, judged.values()))
+            tell(f"{name}: {judgements:,} judgements of {len(judged):,} questions in {files.qrels[name]}")
     missing = [name for name in _PAPERS if name not in files.sets]
     if missing:
         tell(f"sets of the papers that are not there, as NAME-train.* and NAME-test.*: {', '.join(missing)}")

@@ -20,7 +20,7 @@ from mundap.disk import json_bytes, write_atomic
 from mundap.encoder.network import padded
 from mundap.experiments.lab import Lab
 from mundap.experiments.ranking import Model
-from mundap.mining.rule import NegativeRule
+from mundap.mining.rule import Candidate, NegativeRule
 from mundap.records import Context, Example
 from mundap.text.answers import Mode
 from mundap.training.ance.negatives import Generation, NegativeFilter
@@ -130,7 +130,8 @@ def _drawn(wrong: list[Context], count: int, seed: int) -> list[Context]:
 def _others(one: Example, chosen: list[Example], match: Mode) -> list[Context]:
     """The positives of other questions, but for those that answer this one too."""
     rule = NegativeRule(one.question, one.positives, match, duplicate=None)
-    return [other.positives[0] for other in chosen if rule.is_negative("", other.positives[0].text)]
+    others = [other.positives[0] for other in chosen]
+    return [one for one in others if rule.is_negative(Candidate(one.text))]
 
 
 def _of_kind(model: Model, chosen: list[Example], negatives: list[list[Context]], top: np.ndarray) -> dict[str, float]:

@@ -25,6 +25,7 @@ from mundap.training.loop import cpu_has_bf16
 from mundap.training.recipe import AnceRecipe, DataSet, ReaderRecipe, RetrieverRecipe, TrainingRecipe
 
 QUESTION_LENGTH = 32
+_VECTORS = "-vectors.npy"
 _RUN_STATE = ("checkpoints", "best.safetensors", "data", "tensorboard")
 
 
@@ -242,8 +243,16 @@ class Lab:
         """A trained retriever with the vectors of the corpus; the last one that was opened is kept open."""
         if folder not in self._open:
             self._open.clear()
-            self._open[folder] = Model(folder, self.recipe(0, **changes), self.data_folder / "tokens", vectors)
+            kept = self._vectors_at(folder, changes)
+            self._open[folder] = Model(folder, self.recipe(0, **changes), self.data_folder / "tokens", vectors, kept)
         return self._open[folder]
+
+    def _vectors_at(self, folder: Path, changes: dict[str, Any]) -> Path | None:
+        """Where a run keeps the vectors of the corpus: several arms, and several tables, ask the same model."""
+        is_run = folder.parent.parent == self.shared / "runs"
+        if not is_run or changes or not self.scale.passages:  # at full scale they are as large as the corpus
+            return None
+        return folder.parent / f"{folder.name}{_VECTORS}"
 
     def encoder(self, folder: Path) -> TrainedEncoder:
         """A retriever without the vectors of the corpus."""
@@ -295,6 +304,8 @@ class Lab:
         for part in ("model", "retriever", trainer.EXCHANGE):
             for path in self.shared.glob(f"runs/*/{part}"):
                 shutil.rmtree(path, ignore_errors=True)
+        for path in self.shared.glob(f"runs/*/*{_VECTORS}"):
+            path.unlink()
         shutil.rmtree(self.data_folder / "tokens", ignore_errors=True)
         if self.scale.passages:  # at full scale the pool is the corpus
             shutil.rmtree(self.data_folder / "pool", ignore_errors=True)

@@ -1,5 +1,6 @@
 """Rankings of held-out questions: by BM25, by a dual encoder in training, by both together, and reranked."""
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mundap.disk import write_atomic
 from mundap.encoder.checkpoints import has_two_towers
 from mundap.encoder.similarity import Side, as_inner_product
 from mundap.evaluation.metrics import first_rank, ranking_metrics
@@ -74,9 +76,17 @@ class Model(TrainedEncoder):
         recipe: Which corpus, and how texts are cut and compared.
         tokens_at: Where token ids are kept.
         vectors: Vectors of the corpus, where they are known: those of a pair with the same passage tower.
+        vectors_at: The file that keeps the vectors of the corpus, for the next time this model is opened.
     """
 
-    def __init__(self, folder: Path, recipe: AnceRecipe, tokens_at: Path, vectors: Any | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        recipe: AnceRecipe,
+        tokens_at: Path,
+        vectors: Any | None = None,
+        vectors_at: Path | None = None,
+    ) -> None:
         super().__init__(folder, recipe)
         self.corpus = ShardedCorpus(recipe)
         tokens_at.mkdir(parents=True, exist_ok=True)
@@ -89,8 +99,21 @@ class Model(TrainedEncoder):
         self._owners = np.concatenate(owners)
         self.numbers = np.unique(self._owners)
         if vectors is None:
-            vectors = self._encoded("passage", rows)
+            vectors = self._corpus_vectors(rows, vectors_at)
         self.vectors = vectors
+
+    def _corpus_vectors(self, rows: list[list[int]], path: Path | None) -> Any:
+        """The vectors that a file keeps, or those of the corpus, encoded and kept there."""
+        if path is not None and path.exists():
+            known = np.load(path)
+            if len(known) == len(rows):
+                return torch.from_numpy(known).to(self._processes.device)
+        vectors = self._encoded("passage", rows)
+        if path is not None:
+            content = io.BytesIO()
+            np.save(content, vectors.cpu().numpy())
+            write_atomic(path, content.getvalue())
+        return vectors
 
     @cached_property
     def _places(self) -> dict[str, int]:

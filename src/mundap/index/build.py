@@ -13,7 +13,7 @@ from mundap.documents.readers import Readers
 from mundap.documents.walk import printable
 from mundap.encoder.runtime import Encoder
 from mundap.errors import IndexDamaged, MundapError, UsageError
-from mundap.index import dense
+from mundap.index import dense, locate
 from mundap.index.analyzer import best_hangul, check_language
 from mundap.index.catalog import save_skipped
 from mundap.index.corpus import Corpus, Filters
@@ -72,7 +72,7 @@ class Options:
 
 def build(
     paths: Sequence[str | Path],
-    out: Path,
+    where: str | Path | None,
     options: Options | None = None,
     fresh: bool = False,
     watch: Watcher | None = None,
@@ -85,7 +85,7 @@ def build(
 
     Args:
         paths: Files, folders, `-` for standard input.
-        out: The index directory.
+        where: The index directory; None for the one of this folder, see `locate`.
         options: How to make it.
         fresh: Build anew, with other options if wanted; the old index serves until the new one is done.
         watch: Called now and then with the progress.
@@ -93,6 +93,7 @@ def build(
         writer: What opens the index for writing; by default `Writer`.
     """
     options = options or Options()
+    out = locate.to_write(where)
     with find_files(paths, out.resolve().parent, options, out) as files:
         return _Job("index", files, out, options, fresh, force).run(watch, writer or Writer)
 

@@ -1,7 +1,7 @@
 """Read files into an index: skip unchanged ones, resume one that was half read."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -107,7 +107,6 @@ class Ingest:
         self._outcomes: dict[str, list[bool]] = {}  # whether the first files of each suffix could be read
         self._file: SourceFile | None = None
         self._readers = files.readers
-        writer.tick = self._tick
 
     def look(self) -> None:
         """Delete the documents of changed files. Nothing is read yet."""
@@ -159,10 +158,10 @@ class Ingest:
                 self._pass_over(file, known)
             else:
                 wanted[file] = known.documents if known else 0
-        self._readers.expect(wanted)
-        for file, already in wanted.items():
-            self._file = file
-            self._read(file, already)
+        coming = deque(wanted)
+        while coming:
+            self._file = file = coming.popleft()
+            self._read(file, wanted[file], coming)
             self._file = None
             self._finished_bytes += _stat(file)[0]
             self._tick()
@@ -174,13 +173,13 @@ class Ingest:
             reason = Message("{n} rows of it could not be read", n=known.skipped)
             self.report.skip(Skipped(file.source, reason))
 
-    def _read(self, file: SourceFile, already: int) -> None:
+    def _read(self, file: SourceFile, already: int, coming: Iterable[SourceFile]) -> None:
         state = SourceState(file.source, *_stat(file), b"")  # the digest is known when all has been read
         self.writer.begin_source(state)
         before = self.report.skipped_count
         consumed = given = 0
         batch = _Batch()
-        for found in self._readers.read(file):
+        for found in self._readers.read(file, coming):
             if self.writer.checkpoint_due():  # before the next one: the last one must not be cut off from `done`
                 self._add(file, batch.taken())
                 self.writer.end_source(consumed, self.report.skipped_count - before, done=False)

@@ -7,7 +7,7 @@ renaming, changes what readers see. Whatever neither manifest lists is swept awa
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 
-from mundap.disk import cannot_write, checksum, checksums_on_disk, sync_file, sync_folder, write_atomic
+from mundap.disk import cannot_write, checksum, checksums_on_disk, sync_file, write_atomic
 from mundap.encoder.runtime import Encoder
 from mundap.errors import IndexDamaged, IndexLocked, IndexMissing
 from mundap.index import dense, tuning
@@ -67,7 +67,6 @@ class Writer:
         self._repair = repair
         self.encoder = encoder
         self.fresh = fresh
-        self.tick: Callable[[], None] = lambda: None
         if settings is None and not (root / COMMITTED).exists():
             Manifest.load(root)  # raises the right error
         refuse_foreign(root)
@@ -257,7 +256,6 @@ class Writer:
         if self.encoder is not None and self._segment is not None and self._waiting:
             self._segment.add_vectors(self.encoder.encode_passages(self._waiting[:count]))
             del self._waiting[:count]
-            self.tick()
 
     @property
     def deleting(self) -> bool:
@@ -290,7 +288,6 @@ class Writer:
             if len(self._segment):
                 entry = self._segment.close()
                 self._writing_lexical().commit()
-                sync_folder(self.root)  # the folder of the lexical index may be new
                 self.manifest = self.manifest.with_changes(
                     segments=(*self.manifest.segments, entry), next_number=entry.last + 1
                 )

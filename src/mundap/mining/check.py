@@ -10,7 +10,7 @@ from typing import Any
 from mundap.datasets import examples
 from mundap.datasets.detect import detect
 from mundap.documents.files import STREAM_ERRORS, explain, open_file
-from mundap.mining.rule import NegativeRule
+from mundap.mining.rule import Candidate, NegativeRule
 from mundap.records import Example, Skipped
 from mundap.text.answers import Mode, broken_patterns, looks_like_pattern
 
@@ -158,13 +158,14 @@ def _doubtful_passages(one: Example, match: Mode) -> Iterator[str]:
     # Near-duplicates are not looked for: that takes minutes in a large file. Ids are not compared: files made of
     # several corpora use one id for different passages.
     rule = NegativeRule(one.question, one.positives, match, duplicate=None)
-    if any(rule.is_positive("", context.text) for context in negatives):
+    candidates = [Candidate(context.text) for context in negatives]
+    if any(map(rule.is_positive, candidates)):
         yield "a positive is among the negatives"
     if not one.question.answers:
         return
-    if not rule.has_answer(one.positives[0].text):
+    if not rule.has_answer(Candidate(one.positives[0].text)):
         yield "the first positive does not contain an answer"
-    holding = sum(rule.has_answer(context.text) for context in negatives)
+    holding = sum(map(rule.has_answer, candidates))
     if holding:
         yield f"negatives contain an answer ({holding} of them)"
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from mundap.errors import UsageError
 from mundap.index.index import Index
 from mundap.index.sparse import SparseLexical
-from mundap.mining.rule import DUPLICATE, NegativeRule
+from mundap.mining.rule import DUPLICATE, Candidate, NegativeRule
 from mundap.records import Context, Passage, Question
 from mundap.text.answers import Mode
 
@@ -90,7 +90,7 @@ class Miner:
         for passage, score in ranked:
             if len(found) == count:
                 break
-            if passage.id not in taken and rule.is_negative(passage.id, passage.text):
+            if passage.id not in taken and rule.is_negative(Candidate(passage.text, passage.id)):
                 found.append(Context.of(passage, round(score, 4)))
         return found
 

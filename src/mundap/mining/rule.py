@@ -1,17 +1,38 @@
 """Decide whether a passage is a negative of a question: the only place that does."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from mundap.records import Context, Example, Question
-from mundap.text.answers import Mode, PassageText, has_answer, have_answer
-from mundap.text.overlap import containment, shingles
+from mundap.text.answers import Mode, PassageText, have_answer
+from mundap.text.overlap import containment, runs_of
 
 DUPLICATE = 0.7
 """A passage that shares this part of the shorter text's shingles with a positive repeats it."""
 
-Shingles = frozenset[tuple[str, ...]]
+
+@dataclass
+class Candidate(PassageText):
+    """A passage that may be a negative. What it takes to tell is computed once, however many questions ask.
+
+    Attributes:
+        id: Its id, if it has one.
+    """
+
+    id: str = ""
+
+    @cached_property
+    def one_line(self) -> str:
+        """Its text without regard to line breaks."""
+        return " ".join(self.text.split())
+
+    @cached_property
+    def shingles(self) -> frozenset[tuple[str, ...]]:
+        """Its runs of tokens, by which texts are compared."""
+        return runs_of(self.tokens)
 
 
 class NegativeRule:
@@ -36,46 +57,36 @@ class NegativeRule:
     ) -> None:
         self._answers = question.answers
         self._match: Mode = match
-        self._duplicate = duplicate
+        self._duplicate = duplicate or 0.0
         self._ids = {positive.id for positive in positives if positive.id}.union(ids)
-        self._texts = {_one_line(positive.text) for positive in positives}
-        self._positives: list[Shingles] = []
+        known = [Candidate(positive.text) for positive in positives]
+        self._texts = {one.one_line for one in known}
+        self._positives: list[Candidate] = []
         if duplicate is not None:
-            self._positives = [shingles(positive.text) for positive in positives]
+            self._positives = known
 
-    def is_negative(self, name: str, text: str, parts: Shingles | None = None) -> bool:
-        """Whether a passage is a negative.
+    def is_negative(self, passage: Candidate) -> bool:
+        """Whether a passage is a negative."""
+        return self.are_negatives([passage])[0]
 
-        Args:
-            name: Its id, if it has one.
-            text: Its text.
-            parts: The shingles of that text, if they are known already.
-        """
-        return not self.has_answer(text) and self._is_other(name, text, parts)
-
-    def are_negatives(self, passages: Sequence[PassageText]) -> list[bool]:
-        """Which passages, told apart by their texts alone, are negatives."""
+    def are_negatives(self, passages: Sequence[Candidate]) -> list[bool]:
+        """Which of the passages are negatives."""
         holding = have_answer(passages, self._answers, self._match)
-        return [not holds and self._is_other("", one.text) for one, holds in zip(passages, holding, strict=True)]
+        return [not holds and self._is_other(one) for one, holds in zip(passages, holding, strict=True)]
 
-    def is_positive(self, name: str, text: str) -> bool:
+    def is_positive(self, passage: Candidate) -> bool:
         """Whether it is one of the positives, by id or by text."""
-        return name in self._ids or _one_line(text) in self._texts
+        return passage.id in self._ids or passage.one_line in self._texts
 
-    def has_answer(self, text: str) -> bool:
+    def has_answer(self, passage: Candidate) -> bool:
         """Whether it contains an answer."""
-        return has_answer(text, self._answers, self._match)
+        return have_answer([passage], self._answers, self._match)[0]
 
-    def _is_other(self, name: str, text: str, parts: Shingles | None = None) -> bool:
+    def _is_other(self, passage: Candidate) -> bool:
         """Whether it neither is nor repeats a positive."""
-        return not self.is_positive(name, text) and not self._repeats(text, parts)
-
-    def _repeats(self, text: str, parts: Shingles | None) -> bool:
-        if self._duplicate is None:
+        if self.is_positive(passage):
             return False
-        if parts is None:
-            parts = shingles(text)
-        return any(containment(parts, one) >= self._duplicate for one in self._positives)
+        return not any(containment(passage.shingles, one.shingles) >= self._duplicate for one in self._positives)
 
 
 def negatives_in_batch(
@@ -89,14 +100,10 @@ def negatives_in_batch(
         matches: How the answers of each question are matched.
         candidates: A row a question, a column a passage: where to look. All others are not negatives.
     """
-    texts = [PassageText(one.text) for one in passages]
+    texts = [Candidate(one.text) for one in passages]
     found = np.zeros_like(candidates)
     for row, example in enumerate(examples):
         rule = NegativeRule(example.question, example.positives, matches[row], duplicate=None)
         places = np.flatnonzero(candidates[row])
         found[row, places] = rule.are_negatives([texts[place] for place in places])
     return found
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -6,9 +6,10 @@ length go through an fp32 graph together, without padding there too, and one thr
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -19,13 +20,14 @@ from mundap.machine import cores
 from mundap.models.device import CPU, check_used, providers, wanted_device
 from mundap.models.folder import EncoderConfig, Precision, ReaderConfig, check, find
 from mundap.models.folder import weights as find_weights
-from mundap.models.tokenizer import open_tokenizer
+from mundap.models.tokenizer import open_tokenizer, truncating
 
 C = TypeVar("C", EncoderConfig, ReaderConfig)
 T = TypeVar("T")
 R = TypeVar("R")
 
 _TOGETHER = 64  # texts, on a GPU
+_AT_A_TIME = 8  # texts that a thread takes, on a CPU
 
 
 class ModelSession(Generic[C]):
@@ -56,9 +58,12 @@ class ModelSession(Generic[C]):
         self._checked: set[Path] = set()
         self._checking = threading.Lock()
 
-    def tokenizer(self) -> Any:
-        """The model's tokenizer, see `open_tokenizer`."""
-        return open_tokenizer(self.folder / "tokenizer.json", self.config.sha256)
+    def tokenizer(self, length: int | None = None) -> Any:
+        """The model's tokenizer, see `open_tokenizer`; it truncates what is longer than a given number of tokens."""
+        tokenizer = open_tokenizer(self.folder / "tokenizer.json", self.config.sha256)
+        if length is not None:
+            truncating(tokenizer, length)
+        return tokenizer
 
     @cached_property
     def _threads(self) -> int:
@@ -66,18 +71,11 @@ class ModelSession(Generic[C]):
             return 1
         return self._wanted_threads or cores()
 
-    @property
-    def chunk(self) -> int:
-        """How many texts to hand to a thread at a time: enough for some of the same length on a GPU."""
-        if self._device != CPU:
-            return 16 * _TOGETHER
-        return 8
-
-    def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    def _each(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         """The function of every item, in order, on all threads."""
         if len(items) <= 1 or self._threads == 1:
-            return [function(item) for item in items]
-        return list(self._pool.map(function, items))
+            return map(function, items)
+        return self._pool.map(function, items)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -86,10 +84,23 @@ class ModelSession(Generic[C]):
     def run_each(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         """The outputs of a graph for each text, in order, on all threads."""
         if self._device != CPU:
-            return self.run(part, rows)
-        return self.each(lambda inputs: self.run(part, [inputs])[0], rows)
+            return self._run(part, rows)
+        return list(self._each(lambda inputs: self._run(part, [inputs])[0], rows))
 
-    def run(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    def run_texts(
+        self, part: str, texts: Sequence[T], inputs: Callable[[Sequence[T]], Sequence[Mapping[str, Any]]]
+    ) -> list[list[Any]]:
+        """The same for texts whose inputs the threads that run the graph are to make, for some texts at a time."""
+        size = _AT_A_TIME
+        if self._device != CPU:
+            size = 16 * _TOGETHER  # enough for some of the same length
+
+        def run_some(start: int) -> list[list[Any]]:
+            return self._run(part, inputs(texts[start : start + size]))
+
+        return list(chain.from_iterable(self._each(run_some, range(0, len(texts), size))))
+
+    def _run(self, part: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         """The same in this thread. Inputs that the graph does not have (not all know token types) are left out.
 
         Raises:

@@ -7,7 +7,7 @@ from typing import Any
 from mundap.errors import Message, UsageError
 from mundap.index.index import MAX_K, Index
 from mundap.index.modes import Mode
-from mundap.reader.answers import selection
+from mundap.reader.answers import selection, z_scores
 from mundap.reader.choice import LanguageReaders, reader_for
 from mundap.reader.runtime import Reader
 from mundap.records import Hit, SearchResult
@@ -63,21 +63,32 @@ def _reranked(reader: Reader | LanguageReaders, question: str, hits: Sequence[Hi
 
 
 def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits in the reader's order; their score is the reader's."""
+    """The same hits in the reader's order; their score is what `rerank_order` gives them."""
     passages = [(hit.passage.title, hit.passage.text) for hit in hits]
-    order = rerank_order(reader, question, passages)
+    order = rerank_order(reader, question, passages, [hit.score for hit in hits])
     return [replace(hits[place], rank=rank, score=score) for rank, (place, score) in enumerate(order, 1)]
 
 
-def rerank_order(reader: Reader, question: str, passages: Sequence[tuple[str, str]]) -> list[tuple[int, float]]:
-    """Rank (title, text) pairs as a cross-encoder does: their positions with scores, best first.
+def rerank_order(
+    reader: Reader, question: str, passages: Sequence[tuple[str, str]], retrieval: Sequence[float]
+) -> list[tuple[int, float]]:
+    """Rank (title, text) pairs by what a reader says of each and by how well it was found, as answers are ranked.
 
-    A passage in a script that the reader does not know is not scored: what the reader says of it means nothing. Such
+    The reader sees question and passage together, as a cross-encoder does, but it was trained on few passages; the
+    search knows all of them. Together they put the answer first more often than either alone (the reader's card). A
+    passage in a script that the reader does not know is not scored: what the reader says of it means nothing. Such
     passages come last, in the order they had.
+
+    Returns:
+        Positions of the passages with their scores, best first.
     """
-    known = [place for place, (_, text) in enumerate(passages) if reader.knows_script(text)]
+    weight = reader.config.retrieval_weight
+    prior = weight * z_scores(retrieval)
+    known_places = [reader.knows_script(text) for _, text in passages]
+    known = [place for place in range(len(passages)) if known_places[place]]
     scores = [UNSCORED] * len(passages)
     for place, windows in zip(known, reader.read(question, [passages[place] for place in known]), strict=True):
-        scores[place] = selection(passages[place][1], windows, reader.config)
-    order = sorted(range(len(passages)), key=lambda place: -scores[place])
+        scores[place] = selection(passages[place][1], windows, reader.config) + float(prior[place])
+    # Where the first ones are nearly equal, what is far behind them may fall below UNSCORED, though it was read.
+    order = sorted(range(len(passages)), key=lambda place: (not known_places[place], -scores[place]))
     return [(place, scores[place]) for place in order]

@@ -31,9 +31,8 @@ def _line_of(index: Index, answer: Answer) -> int | None:
 def place_of(index: Index, answer: Answer) -> str:
     """The file and place of an answer in plain words: `handbook.pdf, page 212`, or `notes.md:40`."""
     passage = answer.hit.passage
-    place = passage.place(answer.start)
-    if place.startswith("line "):
-        return f"{passage.source}:{_line_of(index, answer)}"
-    if place:
-        return f"{passage.source}, {place}"
-    return passage.source
+    if passage.metadata.get("type") in _WITH_LINES:
+        line = _line_of(index, answer)
+        if line is not None:
+            return f"{passage.source}:{line}"
+    return passage.where(answer.start)

@@ -109,7 +109,7 @@ def _candidates(
         return []
     logits = np.array([_selection(read[number], spans[number], config) for number in kept])
     chosen = softmax(logits)
-    standing_out = _z_scores(retrieval)[kept]
+    standing_out = z_scores(retrieval)[kept]
     found = []
     for place, number in enumerate(kept):
         prior = math.log(chosen[place] + 1e-30) + config.retrieval_weight * standing_out[place]
@@ -140,9 +140,11 @@ def _with_shares(found: Sequence[Candidate]) -> list[Candidate]:
     return shared
 
 
-def _z_scores(retrieval: Sequence[float]) -> np.ndarray:
+def z_scores(retrieval: Sequence[float]) -> np.ndarray:
     """The z-scores of retrieval scores, by mean and deviation of the first ones; 0 where those are equal."""
     scores = np.array(retrieval, np.float64)
+    if not len(scores):
+        return scores
     mean, spread = scores[:AMONG].mean(), scores[:AMONG].std()
     if spread <= 1e-6 * max(1.0, abs(mean)):
         return np.zeros(len(scores))

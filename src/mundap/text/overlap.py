@@ -21,7 +21,11 @@ _COMMON = frozenset(
 
 def shingles(text: str, size: int = 3) -> frozenset[tuple[str, ...]]:
     """Every run of `size` tokens in a text; of a shorter text, all of it."""
-    words = tokens(text)
+    return runs_of(tokens(text), size)
+
+
+def runs_of(words: list[str], size: int = 3) -> frozenset[tuple[str, ...]]:
+    """Every run of `size` of these tokens; of fewer, all of them."""
     if not words:
         return frozenset()
     if len(words) < size:

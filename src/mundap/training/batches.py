@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mundap.mining.rule import NegativeRule, negatives_in_batch
+from mundap.mining.rule import Candidate, NegativeRule, negatives_in_batch
 from mundap.records import Context, Example
 from mundap.text.answers import Mode
 from mundap.training.batch_loader import BatchLoader
@@ -146,7 +146,7 @@ class RetrieverBatches(BatchLoader[Batch]):
             number = rng.choices(range(len(sizes)), sizes)[0]
             row = rng.randrange(sizes[number])
             passage = self._sets[number][row].positives[0]
-            if (number, row) in in_batch or passage.text in drawn or not rule.is_negative("", passage.text):
+            if (number, row) in in_batch or passage.text in drawn or not rule.is_negative(Candidate(passage.text)):
                 continue
             drawn.add(passage.text)
             found.append(passage)

@@ -10,7 +10,7 @@ from typing import Any
 from mundap.datasets import queries
 from mundap.datasets.detect import detect
 from mundap.datasets.runs import Faults, read_run
-from mundap.mining.rule import NegativeRule
+from mundap.mining.rule import Candidate, NegativeRule
 from mundap.reader.inputs import Window, Windows
 from mundap.records import Context, Example, Question, Skipped
 from mundap.text.answers import Mode, find_answers, has_answer
@@ -213,7 +213,7 @@ def _negatives_for(example: Example, others: Iterable[Context], match: Mode) -> 
     rule = NegativeRule(example.question, example.positives, match, duplicate=None)
     seen: set[str] = set()
     for one in others:
-        if one.text not in seen and rule.is_negative("", one.text):
+        if one.text not in seen and rule.is_negative(Candidate(one.text)):
             seen.add(one.text)
             yield one
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mundap.mining.rule import NegativeRule
+from mundap.mining.rule import Candidate, NegativeRule
 from mundap.records import Context, Example
 from mundap.text.answers import Mode
-from mundap.text.overlap import shingles
 from mundap.training.ance.corpus import ShardedCorpus
 from mundap.training.ance.exchange import ExchangeFolder
 from mundap.training.examples import ExampleFile
@@ -26,7 +25,11 @@ class NegativeFilter:
 
     def __init__(self, corpus: ShardedCorpus) -> None:
         self._corpus = corpus
-        self._shingles = lru_cache(_REMEMBERED)(lambda number: shingles(corpus.context(number).text))
+        self._candidate = lru_cache(_REMEMBERED)(self._read)  # a passage is near many questions
+
+    def _read(self, number: int) -> Candidate:
+        context = self._corpus.context(number)
+        return Candidate(context.text, context.id)
 
     def positions(self, example: Example, ranked: Sequence[int], match: Mode) -> list[int]:
         """The positions, best first, of the negatives in a ranking."""
@@ -38,8 +41,7 @@ class NegativeFilter:
         for position, number in enumerate(ranked):
             if number < 0:
                 break
-            context = self._corpus.context(number)
-            if rule.is_negative(context.id, context.text, self._shingles(number)):
+            if rule.is_negative(self._candidate(number)):
                 found.append(position)
         return found
 
