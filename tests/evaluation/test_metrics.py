@@ -73,6 +73,7 @@ print(json.dumps({name: float(value) for name, value in ranx.evaluate(ranx.Qrels
 """
 
 
+@pytest.mark.slow
 def test_as_ranx():
     qrels, run = made_up(2)
     del run["not judged"]

@@ -50,7 +50,7 @@ def documents(tmp_path):
     return docs
 
 
-@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_build_killed_at_random_moments_ends_as_an_unbroken_one(documents, tmp_path, tiny_model, vectors):
     model = str(tiny_model) if vectors else "none"
     build([documents], tmp_path / "unbroken", Options(model=model))

@@ -208,7 +208,7 @@ def test_a_writer_at_work_is_waited_for(server, folder):
 
 
 @not_windows
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("how", [pytest.param("SIGTERM", marks=pytest.mark.slow), "SIGKILL"])
 def test_a_restart_under_load_loses_no_accepted_write(folder, tiny_reader, start, how):
     """Writers and readers at work, the server stopped in the midst of it: whatever was reported is there."""
     accepted, done = [], threading.Event()

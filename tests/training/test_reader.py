@@ -291,6 +291,7 @@ def run_and_kill(folder, step):
     assert process.returncode == -signal.SIGKILL, errors
 
 
+@pytest.mark.slow
 @not_windows
 def test_killed_and_resumed_the_loss_curve_continues_exactly(files, tmp_path):
     from mundap.training.reader import train

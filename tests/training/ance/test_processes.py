@@ -49,6 +49,7 @@ run()
 """
 
 
+@pytest.mark.slow
 @not_windows
 def test_both_may_be_killed_at_any_moment(files, pool, tmp_path):
     """Processes of their own: an inferencer dies between its files and the rename, later the trainer between steps."""
