@@ -329,12 +329,12 @@ class _Job:
             found = retrieve_among(self._index, asked, self._candidates(asked), mode, by_document, **self._task.fusing)
         else:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
+        if self._task.folder:
+            found = map(_without_itself, found)
         if self._task.reranker:
             foreign = sum(is_foreign(one.text, self._reader.config.scripts) for one in asked)
             self.add_note(foreign, "questions are in a script that the reader does not know: not reranked")
-            found = (self._reranked(result) for result in found)
-        if self._task.folder:
-            found = map(_without_itself, found)
+            found = map(self._reranked, found)
         return self._counted(found, mode, len(asked))
 
     @cached_property
