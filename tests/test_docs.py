@@ -28,7 +28,9 @@ def readme_commands(name="README.md"):
     return [
         line.split("  #")[0].strip()
         for line in lines
-        if not re.search("models export|my-model|mundap train|mundap serve|mundap reproduce|mundap --lang ko tour", line)
+        if not re.search(
+            "models export|my-model|mundap train|mundap serve|mundap reproduce|mundap --lang ko tour", line
+        )
     ]
 
 
