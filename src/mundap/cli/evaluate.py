@@ -127,13 +127,9 @@ def retrieval(as_json: bool, report: str | None, **options: Any) -> int:
 
 def _measure(index_path: str | None, match: Any, **options: Any) -> "RetrievalFigures":
     from mundap.evaluation.retrieval import RetrievalTask, measure
-    from mundap.models import folder
 
     options["folder"] = options.pop("beir", None)
     fusing = _fusing(options)
-    model = options.pop("reader", None)
-    if options.pop("rerank", False):
-        options["reranker"] = model or folder.READER
     task = RetrievalTask(index=index_path, match=None if match == "auto" else match, fusing=fusing, **options)
     return measure(task, lambda items, what, total: shared.counted(items, what, "questions", total))
 

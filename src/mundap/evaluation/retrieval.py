@@ -20,10 +20,9 @@ from mundap.index.index import Index
 from mundap.mining.gold import find_gold
 from mundap.pipeline.retrieve import retrieve, retrieve_among
 from mundap.pipeline.search import rerank_order
-from mundap.reader.runtime import Reader
+from mundap.reader.choice import LOOKED_AT, LanguageReaders
 from mundap.records import Context, Question, Result, Skipped
 from mundap.text.answers import Mode, broken_patterns, looks_like_pattern
-from mundap.text.scripts import is_foreign
 
 Counted = Callable[[Iterable[Any], str, int], Iterator[Any]]
 """Passes items on and shows progress: (items, what is done, how many there are)."""
@@ -50,7 +49,8 @@ class RetrievalTask:
         limit: How many of the questions.
         seed: Which of them.
         fusing: Options of hybrid search.
-        reranker: A reader that puts what was found in its own order.
+        rerank: Whether a reader reranks what was found.
+        reader: Which one; by default the installed one that knows the language.
         out: Where to write the results.
     """
 
@@ -70,7 +70,8 @@ class RetrievalTask:
     limit: int | None = None
     seed: int = 0
     fusing: Mapping[str, Any] = field(default_factory=dict)
-    reranker: str | None = None
+    rerank: bool = False
+    reader: str | None = None
     out: str | None = None
 
     def __post_init__(self) -> None:
@@ -331,24 +332,34 @@ class _Job:
             found = retrieve(self._index, asked, self.found.cuts[-1], mode, by_document, **self._task.fusing)
         if self._task.folder:
             found = map(_without_itself, found)
-        if self._task.reranker:
-            foreign = sum(is_foreign(one.text, self._reader.config.scripts) for one in asked)
-            self.add_note(foreign, "questions are in a script that the reader does not know: not reranked")
-            found = map(self._reranked, found)
+        if self._task.rerank:
+            found = self._reranked(found)
         return self._counted(found, mode, len(asked))
 
     @cached_property
-    def _reader(self) -> Reader:
-        return Reader.from_pretrained(str(self._task.reranker))
+    def _readers(self) -> LanguageReaders:
+        return LanguageReaders.from_pretrained(self._task.reader)
 
-    def _reranked(self, result: Result) -> Result:
-        """The whole list in the reader's order, as `mundap search --rerank` has it."""
-        if is_foreign(result.question.text, self._reader.config.scripts):
-            return result
-        contexts = result.contexts
-        passages = [(one.title, one.text) for one in contexts]
-        order = rerank_order(self._reader, result.question.text, passages, [one.score for one in contexts])
-        return replace(result, contexts=tuple(replace(contexts[place], score=score) for place, score in order))
+    def _reranked(self, results: Iterable[Result]) -> Iterator[Result]:
+        """All that was found, reranked by the reader that `mundap search --rerank` would take."""
+        foreign = 0
+        for result in results:
+            contexts = result.contexts
+            languages = [self._language(one.id) for one in contexts[:LOOKED_AT]]
+            reader, known = self._readers.choose(result.question.text, languages)
+            if not known:
+                foreign += 1
+                yield result
+                continue
+            passages = [(one.title, one.text) for one in contexts]
+            order = rerank_order(reader, result.question.text, passages, [one.score for one in contexts])
+            yield replace(result, contexts=tuple(replace(contexts[place], score=score) for place, score in order))
+        self.add_note(foreign, "questions are in a script that the reader does not know: not reranked")
+
+    def _language(self, name: str) -> str:
+        """The language of a passage, or of a document's first one."""
+        passage = self._index.passage(name) or next(iter(self._index.passages_of(name)), None)
+        return passage.metadata.get("language", "") if passage else ""
 
     def _candidates(self, asked: Sequence[Question]) -> list[list[str]]:
         if self._given is None:

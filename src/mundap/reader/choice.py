@@ -9,7 +9,9 @@ from mundap.models import folder as folders
 from mundap.reader.runtime import Reader
 from mundap.records import Hit
 
-_LOOKED_AT = 5  # passages, the best ones, whose languages decide
+LOOKED_AT = 5
+"""So many of the best passages decide by their languages."""
+
 _ENGLISH = ("", "en")  # a passage too short to tell counts as English
 
 
@@ -41,12 +43,16 @@ class LanguageReaders:
     def _for_other_languages(self) -> Reader:
         return Reader.from_pretrained(self._multilingual or folders.MULTILINGUAL_READER, **self._options)
 
-    def choose(self, question: str, hits: Sequence[Hit]) -> tuple[Reader, bool]:
-        """The reader for a question and the passages found for it, and whether it knows the question's script."""
+    def choose(self, question: str, languages: Sequence[str]) -> tuple[Reader, bool]:
+        """The reader for a question, and whether it knows the question's script.
+
+        Args:
+            question: What was asked.
+            languages: Those of the best passages found for it.
+        """
         known = self.default.knows_script(question)
         if self._multilingual is None:
             return self.default, known
-        languages = [hit.passage.metadata.get("language", "") for hit in hits[:_LOOKED_AT]]
         foreign = sum(language not in _ENGLISH for language in languages)
         if known and 2 * foreign <= len(languages):
             return self.default, True
@@ -58,4 +64,4 @@ def reader_for(reader: Reader | LanguageReaders, question: str, hits: Sequence[H
     """The reader itself, or of several the one that fits; and whether it knows the script of the question."""
     if isinstance(reader, Reader):
         return reader, reader.knows_script(question)
-    return reader.choose(question, hits)
+    return reader.choose(question, [hit.passage.metadata.get("language", "") for hit in hits[:LOOKED_AT]])
