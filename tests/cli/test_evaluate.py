@@ -148,6 +148,7 @@ def test_beir_folders_and_anyones_trec_run(example, tmp_path):
         (["evaluate", "retrieval"], "nothing to evaluate"),
         (["evaluate", "retrieval", "--beir", "b", "-q", "x"], "a BEIR folder has queries"),
         (["evaluate", "retrieval", "--run", "r", "--mode", "bm25"], "runs hold what was found before"),
+        (["evaluate", "retrieval", "--run", "r", "--rerank"], "runs hold what was found before"),
         (["evaluate", "retrieval", "--run", "r", "-k"], "requires an argument"),
         (["data", "make", "-q", "x", "-o", "out"], "cannot tell the format"),
         (["data", "make", "-q", "x.json", "-o", "x.json"], "one of the files to read"),

@@ -77,8 +77,10 @@ class RetrievalTask:
     def __post_init__(self) -> None:
         if self.folder and any((self.qrels, self.questions)):
             raise UsageError("a BEIR folder has queries and qrels of its own: give no others")
-        if self.runs and any((self.modes, self.candidates, self.out)):
-            raise UsageError("runs hold what was found before: give no modes, candidates or output with them")
+        if self.runs and any((self.modes, self.candidates, self.rerank, self.out)):
+            raise UsageError(
+                "runs hold what was found before: give no modes, candidates, reranking or output with them"
+            )
         if not any((self.runs, self.questions, self.folder)):
             raise UsageError("nothing to evaluate: give a file of questions, a BEIR folder or a run")
 
