@@ -227,6 +227,7 @@ def test_costly_items_make_small_batches():
 
 def test_reading_costs_by_the_passages_that_are_read():
     assert [cost(k) for k in (1, 10, 11, 100)] == [1, 1, 2, 10]
+    assert [cost(k, rerank=True) for k in (1, 50, 100)] == [5, 5, 10]
 
 
 def test_a_request_that_brings_files_counts_as_several():

@@ -97,6 +97,13 @@ def test_a_client_that_asks_too_often_is_told_when_to_come_back(folder, start):
         assert client.get("/v1/indexes").status_code == 200
 
 
+def test_a_request_to_rerank_counts_as_much_as_what_is_read_for_it(folder, tiny_reader, start):
+    server = start({"main": folder / "i"}, tiny_reader, limits={"rate": 0.001, "burst": 11})
+    body = {"question": "river", "k": 1, "rerank": True}
+    statuses = [httpx2.post(f"{server.address}/v1/search", json=body, timeout=60).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]  # fifty passages each, as much as five questions
+
+
 def test_slow_clients_are_left_and_idle_ones_make_room(guarded):
     """Neither unfinished heads nor idle connections keep others out."""
     idle = [socket.create_connection(("127.0.0.1", guarded.port)) for _ in range(200)]

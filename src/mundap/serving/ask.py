@@ -27,5 +27,5 @@ async def search(body: schema.SearchBody, request: Request, engine: ThisEngine, 
     questions = 1
     if body.questions:
         questions = len(body.questions)
-    request.state.charge(questions * (cost(body.k) if body.rerank else 1) - 1)
+    request.state.charge(questions * (cost(body.k, rerank=True) if body.rerank else 1) - 1)
     return Response(await engine.search(body, index, request.state.client), media_type=JSON)

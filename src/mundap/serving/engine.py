@@ -17,7 +17,7 @@ from mundap.errors import MundapError, UsageError
 from mundap.index.corpus import Filters
 from mundap.machine import cores
 from mundap.pipeline.ask import NUM_PASSAGES, search_depth
-from mundap.pipeline.search import search
+from mundap.pipeline.search import RERANK_DEPTH, search
 from mundap.reader.answering import answer_from
 from mundap.reader.choice import LanguageReaders
 from mundap.serving.batching import Lane
@@ -89,7 +89,7 @@ class Engine:
             self.reader = LanguageReaders.from_pretrained(settings.reader)
         waiting = settings.limits.waiting
         self.searching: Lane[str, bytes] = Lane("search", self._search, cores(), 32, waiting)
-        self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting, lambda key: cost(key[1].k))
+        self.reading: Lane[str, bytes] = Lane("read", self._read, cores(), 4, waiting, _cost_of)
         self.embedding: Lane[str, tuple[np.ndarray, int]] = Lane("embed", _embed, 1, 32, settings.limits.texts)
         self.listing: Lane[Callable[[], bytes], bytes] = Lane("list", _looked, 1, 1, waiting)
         self.writing = Writing(settings.limits.writes, settings.limits.write_seconds)
@@ -238,9 +238,15 @@ class Engine:
             await asyncio.to_thread(lane.close)
 
 
-def cost(k: int) -> int:
-    """The cost of reading k passages, in units of an ordinary question."""
+def cost(k: int, rerank: bool = False) -> int:
+    """The cost of reading k passages, or so many as are read to rerank them, in units of an ordinary question."""
+    if rerank:
+        k = max(k, RERANK_DEPTH)
     return max(1, math.ceil(k / NUM_PASSAGES))
+
+
+def _cost_of(key: Any) -> int:
+    return cost(key[1].k, key[1].rerank)
 
 
 def _key(*parts: object) -> bytes:
