@@ -15,7 +15,7 @@ from mundap import Index
 from mundap.errors import UsageError
 from mundap.pipeline.ask import ask as ask_index
 from mundap.pipeline.search import search as search_index
-from mundap.pipeline.source import _line_of
+from mundap.pipeline.source import place_of
 from mundap.reader.runtime import Reader
 from mundap.records import Answer
 from tests.program import mundap
@@ -301,7 +301,7 @@ def test_the_line_is_that_of_the_answer_and_not_of_the_same_word_elsewhere(tmp_p
     places = [place for place in range(len(document)) if document.startswith("king", place)]
     assert len(places) == len(line), document
     answers = [Answer("king", 1.0, hit, start, start + 4, 0.0, 1.0, 1.0) for start in places]
-    assert [_line_of(index, answer) for answer in answers] == list(line)
+    assert [place_of(index, answer) for answer in answers] == [f"{name}:{n}" for n in line]
 
 
 def test_escape_codes_of_a_document_do_not_reach_the_terminal(tmp_path, tiny_reader):

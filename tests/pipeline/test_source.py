@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mundap import Index
-from mundap.pipeline.source import _line_of
+from mundap.pipeline.source import place_of
 from mundap.records import Answer
 from tests.documents.test_formats import pdf
 
@@ -20,7 +20,9 @@ def lines(index, word):
         at = -1
         while (at := passage.text.find(word, at + 1)) >= 0:
             start = passage.start + at
-            found.append(_line_of(index, Answer(word, 1.0, hit, start, start + len(word), 0.0, 1.0, 1.0)))
+            place = place_of(index, Answer(word, 1.0, hit, start, start + len(word), 0.0, 1.0, 1.0))
+            line = place.removeprefix(passage.source).removeprefix(":")
+            found.append(int(line) if line.isdigit() else None)
     return found
 
 

@@ -11,13 +11,11 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def _line_of(index: Index, answer: Answer) -> int | None:
-    """The line of the source file, from 1; None where a file has no lines (PDF, DOCX) or they were not noted."""
+    """The line of the source file, from 1, in a document that has lines; None where they were not noted."""
     passage = answer.hit.passage
     block = passage.block_at(answer.start)
     if block is None or not block.line:
         return None
-    if passage.metadata.get("type") not in _WITH_LINES:  # such as a row, all of which stands on one line
-        return block.line
     text, offset = passage.text, passage.start
     if block.start < offset:
         document = index.document(passage.document)
@@ -31,7 +29,7 @@ def _line_of(index: Index, answer: Answer) -> int | None:
 def place_of(index: Index, answer: Answer) -> str:
     """The file and place of an answer in plain words: `handbook.pdf, page 212`, or `notes.md:40`."""
     passage = answer.hit.passage
-    if passage.metadata.get("type") in _WITH_LINES:
+    if passage.metadata.get("type") in _WITH_LINES:  # else, such as of a row, all of a block is in one place
         line = _line_of(index, answer)
         if line is not None:
             return f"{passage.source}:{line}"
