@@ -32,7 +32,7 @@ class MundapRetriever:
         top_k: How many passages.
         mode: `bm25`, `dense` or `hybrid`, the default where there are vectors.
         filters: Only passages that match. Those given to `run` take their place.
-        rerank: Whether a reader puts what was found in its order.
+        rerank: Whether a reader reranks what was found.
         reader: Which one; by default that of the package.
 
     Example:

@@ -38,7 +38,7 @@ class MundapRetriever(BaseRetriever):
     filters: Filters | None = None
     """Only passages that match."""
     rerank: bool = False
-    """Whether a reader puts what was found in its order."""
+    """Whether a reader reranks what was found."""
     reader: str | Path | None = None
     """Which one; by default that of the package."""
 

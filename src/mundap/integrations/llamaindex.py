@@ -30,7 +30,7 @@ class MundapRetriever(BaseRetriever):
         similarity_top_k: How many passages.
         mode: `bm25`, `dense` or `hybrid`, the default where there are vectors.
         filters: Only passages that match.
-        rerank: Whether a reader puts what was found in its order.
+        rerank: Whether a reader reranks what was found.
         reader: Which one; by default that of the package.
         options: For LlamaIndex's own base class.
 

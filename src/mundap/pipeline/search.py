@@ -13,10 +13,10 @@ from mundap.reader.runtime import Reader
 from mundap.records import Hit, SearchResult
 
 RERANK_DEPTH = 50
-"""How many passages a reader reranks."""
+"""How many passages a reader reranks, if not more are wanted."""
 
 UNSCORED = -1e3
-"""The score of a passage that the reader cannot read: below all that it gives."""
+"""The score of a passage that the reader cannot read. It comes behind those that it can, whatever theirs is."""
 
 
 def search(
@@ -54,7 +54,7 @@ def search(
 
 
 def _reranked(reader: Reader | LanguageReaders, question: str, hits: Sequence[Hit]) -> tuple[Sequence[Hit], str]:
-    """The hits in the reader's order, or as they are with a note why."""
+    """The hits reranked, or as they are with a note why."""
     chosen, known = reader_for(reader, question, hits)
     if known:
         return rerank(chosen, question, hits), ""
@@ -63,7 +63,7 @@ def _reranked(reader: Reader | LanguageReaders, question: str, hits: Sequence[Hi
 
 
 def rerank(reader: Reader, question: str, hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits in the reader's order; their score is what `rerank_order` gives them."""
+    """The same hits in the order of `rerank_order`, with its scores."""
     passages = [(hit.passage.title, hit.passage.text) for hit in hits]
     order = rerank_order(reader, question, passages, [hit.score for hit in hits])
     return [replace(hits[place], rank=rank, score=score) for rank, (place, score) in enumerate(order, 1)]

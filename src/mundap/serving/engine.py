@@ -39,7 +39,7 @@ class _Job:
         k: Passages found, or read.
         mode: How to search.
         filters: Where to look.
-        rerank: Whether the reader orders what was found.
+        rerank: Whether the reader reranks what was found.
         answers: How many at most; 0 if only passages are wanted.
         threshold: Minimum confidence of an answer.
     """

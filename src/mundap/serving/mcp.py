@@ -71,7 +71,7 @@ class _Tools:
             Mode | None,
             Field(description="bm25 goes by words, dense by meaning, hybrid by both. Leave it out for the best."),
         ] = None,
-        rerank: Annotated[bool, Field(description="Order what was found by a reader: slower, often better.")] = False,
+        rerank: Annotated[bool, Field(description="Let a reader rerank what was found: slower, often better.")] = False,
         filters: Where = None,
         index: Which = None,
     ) -> Annotated[CallToolResult, schema.Found]:

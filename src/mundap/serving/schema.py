@@ -55,7 +55,7 @@ class SearchBody(_Body):
     questions: list[Text] | None = Field(default=None, min_length=1, max_length=1000)
     k: K = 10
     mode: Mode | None = Field(default=None, description="How to search; hybrid where the index has vectors.")
-    rerank: bool = Field(default=False, description="Put what was found in the reader's order.")
+    rerank: bool = Field(default=False, description="Let the reader rerank: its score is added to the search's.")
     filters: FilterBody = FilterBody()
     index: Name | None = None
 
