@@ -252,6 +252,7 @@ def test_rerank_of_no_hits_is_wrong_usage_as_it_is_without(place, tiny_reader, k
         ("search", "--weight", "nan", "x"),
         ("evaluate", "answers", "-q", "x", "--retrieval-weight", "nan"),
         ("train", "ict", "--keep", "nan"),
+        ("train", "confidence", "-q", "x", "--reader", "x", "--answered-though-removed", "nan"),
     ],
 )
 def test_nan_is_no_number(place, words):

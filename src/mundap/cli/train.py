@@ -198,7 +198,7 @@ def reader(recipe: str | None, as_json: bool, selection_only: bool, **flags: Any
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only N questions, sampled at random.")
 @click.option(
     "--answered-though-removed",
-    type=click.FloatRange(0, 1),
+    type=shared.Number(0, 1),
     default=0.07,
     show_default=True,
     metavar="SHARE",
