@@ -22,8 +22,8 @@ from mundap.text.language import passage_languages
 UPLOAD = "upload:"
 """How the names of sources begin that were put in from outside: no walk finds them, and none drops them."""
 
-_BATCH = 500  # documents
-_BATCH_SIZE = 1 << 20  # characters
+_BATCH = 100  # documents: progress is shown after each batch
+_BATCH_SIZE = 1 << 18  # characters
 _ALIKE = 100  # rows in one language, after which only every so many is looked at
 _SAMPLED = 50
 _FIRST_FILES = 20  # of a kind: if none of so many can be read, the user should know
