@@ -180,6 +180,19 @@ def test_over_http(words, folder):
         keep_out_pages_of_the_web(address)
 
 
+def test_over_http_a_call_counts_as_much_as_what_is_read_for_it(words):
+    async def main(address):
+        wanted = {"question": "river", "k": 100, "rerank": True}  # as much as ten questions
+        async with Client(address) as client:
+            calls = [client.call_tool("search", wanted) for _ in range(30)]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+        answered = [one for one in results if not isinstance(one, Exception) and not one.is_error]
+        assert 0 < len(answered) < 30
+
+    with over_http(words) as address:
+        asyncio.run(main(address))
+
+
 def keep_out_pages_of_the_web(address):
     """A page whose name points to this machine, and other things that are no clients."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

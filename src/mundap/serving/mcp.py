@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import anyio
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
@@ -25,7 +25,7 @@ from mundap.disk import json_bytes
 from mundap.errors import MundapError
 from mundap.index.modes import Mode
 from mundap.serving import schema
-from mundap.serving.engine import Engine
+from mundap.serving.engine import Engine, cost
 from mundap.serving.guard import Guard
 from mundap.serving.problems import NotFound
 from mundap.serving.settings import Limits, Settings
@@ -65,6 +65,7 @@ class _Tools:
 
     async def search(
         self,
+        context: Context,
         question: Annotated[schema.Text, Field(description="A question or a few words, in plain language.")],
         k: Annotated[schema.K, Field(description=f"How many passages, at most {_LIMITS.k}.")] = 5,
         mode: Annotated[
@@ -90,10 +91,13 @@ class _Tools:
             index=index,
         )
         with _told():
+            if rerank:
+                _charge(context, cost(k, rerank=True))
             return _result(await self._engine.search(body, None))
 
     async def ask(
         self,
+        context: Context,
         question: Annotated[schema.Text, Field(description="One question, such as: Who wrote Middlemarch?")],
         n: Annotated[int, Field(ge=1, le=100, description="Maximum number of different answers.")] = 1,
         k: Annotated[schema.K, Field(description=f"How many passages are read for it, at most {_LIMITS.k}.")] = 10,
@@ -110,6 +114,7 @@ class _Tools:
             question=question, k=k, n=n, mode=None, threshold=None, filters=filters or _EVERYWHERE, index=index
         )
         with _told():
+            _charge(context, cost(k))
             return _result(await self._engine.ask(body, None))
 
     async def fetch_passage(
@@ -163,6 +168,13 @@ def _told() -> Iterator[None]:
         yield
     except MundapError as error:
         raise ToolError(str(error)) from error
+
+
+def _charge(context: Context, whole: int) -> None:
+    """Count what a request costs, one of which is counted already. Over standard input nobody is kept out."""
+    request = context.request_context.request
+    if request is not None:
+        request.state.charge(whole - 1)
 
 
 def _result(found: bytes) -> CallToolResult:
