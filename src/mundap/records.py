@@ -9,6 +9,9 @@ _MOST_REASONS = 1000
 _PAGES = {"pptx": "slide", "odp": "slide", "notebook": "cell", "epub": "part", "subtitles": "minute"}
 """What the `page` of a block counts, by the `type` of the document, if not pages."""
 _SHEETS = ("csv", "xlsx", "ods")  # types whose lines are rows
+WITH_LINES = ("text", "markdown", "code", "html", "rst", "asciidoc", "man", "latex")
+"""Types of documents whose blocks keep the line breaks of the file, as far as they mean anything there."""
+LINE_END = re.compile(r"\r\n|\r|\n")
 _WRAP = re.compile(r"(?<=\S)[ \t\r]*\n[ \t]*(?=\S)")
 
 
@@ -110,9 +113,12 @@ class Passage:
             return f"{_PAGES.get(kind, 'page')} {block.page}"
         if block.line and kind in _SHEETS:
             return f"row {block.line}"
-        if block.line:
-            return f"line {block.line}"
-        return ""
+        if not block.line:
+            return ""
+        line = block.line
+        if kind in WITH_LINES and self.start <= block.start:
+            line += len(LINE_END.findall(self.text, block.start - self.start, start - self.start))
+        return f"line {line}"
 
     def where(self, start: int | None = None) -> str:
         """The file and where the passage begins in it, such as `handbook.pdf, page 212` or `notes.md:40`.

@@ -303,6 +303,7 @@ def test_the_line_is_that_of_the_answer_and_not_of_the_same_word_elsewhere(tmp_p
     assert len(places) == len(line), document
     answers = [Answer("king", 1.0, hit, start, start + 4, 0.0, 1.0, 1.0) for start in places]
     assert [place_of(index, answer) for answer in answers] == [f"{name}:{n}" for n in line]
+    assert [answer.as_dict()["place"] for answer in answers] == [f"line {one}" for one in line]
 
 
 def test_escape_codes_of_a_document_do_not_reach_the_terminal(tmp_path, tiny_reader):

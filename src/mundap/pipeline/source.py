@@ -1,13 +1,7 @@
 """The place of an answer in its source file, as recorded when the file was read."""
 
-import re
-
 from mundap.index.index import Index
-from mundap.records import Answer
-
-_WITH_LINES = ("text", "markdown", "code", "html", "rst", "asciidoc", "man", "latex")
-"""Types of documents whose blocks keep the line breaks of the file, as far as they mean anything there."""
-_LINE_END = re.compile(r"\r\n|\r|\n")
+from mundap.records import LINE_END, WITH_LINES, Answer
 
 
 def _line_of(index: Index, answer: Answer) -> int | None:
@@ -23,13 +17,13 @@ def _line_of(index: Index, answer: Answer) -> int | None:
             return block.line
         text, offset = document.text, 0
     between = text[block.start - offset : answer.start - offset]
-    return block.line + len(_LINE_END.findall(between))
+    return block.line + len(LINE_END.findall(between))
 
 
 def place_of(index: Index, answer: Answer) -> str:
     """The file and place of an answer in plain words: `handbook.pdf, page 212`, or `notes.md:40`."""
     passage = answer.hit.passage
-    if passage.metadata.get("type") in _WITH_LINES:  # else, such as of a row, all of a block is in one place
+    if passage.metadata.get("type") in WITH_LINES:  # else, such as of a row, all of a block is in one place
         line = _line_of(index, answer)
         if line is not None:
             return f"{passage.source}:{line}"
