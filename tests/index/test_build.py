@@ -222,6 +222,12 @@ def test_settings_are_kept_for_life(corpus, tmp_path, tiny_model):
     for other in (Options(words=80), Options(language="de"), Options(model=str(tiny_model))):
         with pytest.raises(UsageError, match="--fresh"):
             build([corpus], out, other)
+    with pytest.raises(UsageError, match="made with words 50, not 0"):
+        build([corpus], out, Options(words=0))
+    with pytest.raises(UsageError, match="made with split sentences, not words"):
+        build([corpus], out, Options(sentences=False))
+    with pytest.raises(UsageError, match="made with chunks all, not 3"):
+        build([corpus], out, Options(chunks=3))
     build([corpus], out, Options(model=str(tiny_model), words=80, language="de"), fresh=True)
     index = Index(out)
     assert (index.manifest.settings.words, index.manifest.settings.language) == (80, "de")

@@ -252,16 +252,19 @@ def _refuse_changes(existing: Settings, given: Mapping[str, Any], out: str | Pat
                 "the index in {path} was made with {option} {old}, not {new}. Leave the option out, choose another "
                 "folder, or build again with `mundap index --fresh`.",
                 path=out,
-                option=name,
-                old=_shown(getattr(existing, name)),
-                new=_shown(value),
+                option="split" if name == "sentences" else name,
+                old=_shown(name, getattr(existing, name)),
+                new=_shown(name, value),
             )
 
 
-def _shown(value: Any) -> Any:
-    if isinstance(value, float):
-        return value
-    return value or "none"
+def _shown(name: str, value: Any) -> Any:
+    """A setting as the command line has it."""
+    if name == "sentences":
+        return "sentences" if value else "words"
+    if name == "chunks":
+        return value or "all"
+    return "none" if value == "" else value
 
 
 def model_settings(name: str) -> dict[str, Any]:
