@@ -132,6 +132,7 @@ def test_exit_codes_and_messages(corpus, tmp_path):
     code, out, err = mundap("index", corpus, "-o", tmp_path / "i", "--model", "none")
     assert code == 3
     assert "skipped docs/bad.pdf: not a readable PDF" in err
+    assert "dense  none\n" in mundap("info", "-i", tmp_path / "i")[1]
     assert mundap("index", corpus, "-o", tmp_path / "i", "--strict")[0] == 1
     code, out, _ = mundap("index", corpus, "-o", tmp_path / "i", "--json")
     report = json.loads(out)

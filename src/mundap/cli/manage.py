@@ -104,7 +104,7 @@ def info(index_path: str | None, as_json: bool) -> None:
     settings: dict[str, Any] = facts.pop("settings")
     known: dict[str, dict[str, int]] = facts.pop("facts", {})  # an engine does not count the values
     for name, value in facts.items():
-        shown = value
+        shown = "none" if value is None else value
         if isinstance(value, int):
             shown = f"{value:,}"
         if isinstance(value, list):
