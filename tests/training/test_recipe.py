@@ -8,6 +8,7 @@ import pytest
 
 from mundap.errors import UsageError
 from mundap.training import recipe_files
+from mundap.training.loop import refuse_incomplete
 from mundap.training.recipe import AnceRecipe, DataSet, ReaderRecipe, RetrieverRecipe
 
 RECIPES = Path(__file__).parent.parent.parent / "recipes"
@@ -39,6 +40,19 @@ def test_recipes_with_mistakes(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
         recipe_files.load(RetrieverRecipe, path)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "train is missing: give --train, or train in a recipe"),
+        ({"train": (DataSet("t"),)}, "base_model is missing: give --base-model"),
+        ({"train": (DataSet("t"),), "base_model": "b"}, "output_dir is missing: give --out"),
+    ],
+)
+def test_what_every_run_needs_is_named_with_its_option(given, message):
+    with pytest.raises(UsageError, match=message):
+        refuse_incomplete(RetrieverRecipe(**given))
 
 
 def test_no_alias_is_accepted():

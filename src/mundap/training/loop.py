@@ -56,9 +56,9 @@ def refuse_incomplete(recipe: TrainingRecipe) -> None:
     Raises:
         UsageError: The recipe lacks a key that every run needs.
     """
-    for name in ("train", "base_model", "output_dir"):
+    for name, option in (("train", "train"), ("base_model", "base-model"), ("output_dir", "out")):
         if not getattr(recipe, name):
-            raise UsageError(f"the recipe has no {name}")
+            raise UsageError(f"{name} is missing: give --{option}, or {name} in a recipe")
 
 
 def _refuse_slow(precision: str) -> None:
