@@ -195,7 +195,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
     (tmp_path / "notes").write_text("no dump")
     (tmp_path / "empty").write_bytes(plain([]))
     (tmp_path / "lists").write_bytes(plain([page(1, "List", "* a")]))
-    with pytest.raises(MundapError, match="no Wikipedia dump to read.*not a Wikipedia dump"):
+    with pytest.raises(MundapError, match=r"no Wikipedia dump to read: .*beginning\. Give files"):
         export([tmp_path / "notes"], tmp_path / "o")
     with pytest.raises(MundapError, match="no such file"):
         export([tmp_path / "nothing"], tmp_path / "o")

@@ -124,7 +124,7 @@ def _dumps(paths: Sequence[str | Path]) -> tuple[list[tuple[SourceFile, str]], l
     if not dumps:
         reasons = "; ".join(f"{one.source}: {one.reason}" for one in unread[:3])
         raise MundapError(
-            f"no Wikipedia dump to read. {reasons}".rstrip() + " Give files named *-pages-articles*.xml.bz2."
+            f"no Wikipedia dump to read{reasons and f': {reasons}'}. Give files named *-pages-articles*.xml.bz2."
         )
     return dumps, unread
 
