@@ -289,6 +289,8 @@ def test_the_line_in_a_text_and_in_markdown(ask):
             "<html><head><title>king</title></head><body><p>water</p>\n<p>king of earth</p></body></html>\n",
             (2,),
         ),
+        ("f.py", 'def f():\n    """\n\n    The king of it.\n    king is he\n    """\n', (4, 5)),
+        ("g.c", "int x;\n/*\n * The king of it.\n * king is he\n */\nint y; /* the last king of it */\n", (3, 4, 6)),
         ("e.txt", "\n\n  the ring\r\nof the king\r\n", (4,)),
     ],
 )

@@ -60,8 +60,14 @@ def _add_docstring(
     if not words:
         return
     first = node.body[0].lineno if node.body else line
+    first += _empty_lines(ast.get_docstring(node, clean=False) or "")
     for block in text_blocks(words):
         built.add(block.kind, words[block.start : block.end], first + block.line - 1)
+
+
+def _empty_lines(text: str) -> int:
+    """How many lines stand before the first word, which are left out."""
+    return text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def _add_python_comments(built: Builder, text: str) -> None:
@@ -93,14 +99,14 @@ def _add_comments(built: Builder, text: str, suffix: str) -> None:
     lines: list[str] = []
     begun = line = counted = end = 0
     for match in pattern.finditer(text):
-        words = next((group for group in match.groups() if group is not None), "")
+        words = _STARS.sub("", next((group for group in match.groups() if group is not None), ""))
         if lines and text[end : match.start()].strip(" \t\r") not in ("\n", ""):
             _add_comment(built, "\n".join(lines), begun)
             lines = []
         if not lines:
             line += text.count("\n", counted, match.start())
-            counted, begun = match.start(), line + 1
-        lines.append(_STARS.sub("", words).strip())
+            counted, begun = match.start(), line + 1 + _empty_lines(words)
+        lines.append(words.strip())
         end = match.end()
     _add_comment(built, "\n".join(lines), begun)
 
