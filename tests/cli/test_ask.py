@@ -291,6 +291,9 @@ def test_the_line_in_a_text_and_in_markdown(ask):
         ),
         ("f.py", 'def f():\n    """\n\n    The king of it.\n    king is he\n    """\n', (4, 5)),
         ("g.c", "int x;\n/*\n * The king of it.\n * king is he\n */\nint y; /* the last king of it */\n", (3, 4, 6)),
+        ("h.rst", "City\n====\n\nThe king of it,\nthe *king* of all.\n\n* a ring\n  of the king\n", (4, 5, 8)),
+        ("i.1", ".TH X 1\n.SH CITY\nThe ring\nof the \\fBking\\fR.\n.TP\nring\nof a king\n", (4, 7)),
+        ("j.adoc", "= City\n\nThe ring of\nthe king.\n", (4,)),
         ("e.txt", "\n\n  the ring\r\nof the king\r\n", (4,)),
     ],
 )

@@ -187,7 +187,7 @@ def _make(
         for example in make_examples(index, asked, rules, report, tell, excluded):
             write(example)
         if not report.kept:
-            asked_for = shared.count(report.questions, "question")
+            asked_for = shared.plural(report.questions, "question")
             raise MundapError(f"no example could be made of {asked_for}{_most(report)}")
 
 
@@ -229,19 +229,19 @@ def _tell_made(report: Any, out: str, mode: str, as_json: bool) -> None:
         shared.print_json({"out": out, "match": mode, **report.as_dict()})
         return
     shared.tell_skipped(report.skipped, len(report.skipped))
-    click.echo(f"{out}: {shared.count(report.kept, 'example')} of {shared.count(report.questions, 'question')}")
+    click.echo(f"{out}: {shared.plural(report.kept, 'example')} of {shared.plural(report.questions, 'question')}")
     click.echo(f"  positives: {report.from_gold:,} gold, {report.from_search:,} searched for (match: {mode})")
     click.echo(f"  negatives: {report.hard:,} hard, {report.negatives:,} random")
     for why, number in report.dropped.most_common():
         click.echo(f"  dropped {number:,}: {why}")
     if report.few:
-        click.echo(f"  {shared.count(report.few, 'example')} with fewer hard negatives than asked for")
+        click.echo(f"  {shared.plural(report.few, 'example')} with fewer hard negatives than asked for")
     if report.patterns and mode != "regex":
         click.echo(
-            f"  {shared.count(report.patterns, 'question')} with answers like regular expressions: --match regex?"
+            f"  {shared.plural(report.patterns, 'question')} with answers like regular expressions: --match regex?"
         )
     if report.unchecked:
-        click.echo(f"  {shared.count(report.unchecked, 'example')} without answers: their negatives may answer them")
+        click.echo(f"  {shared.plural(report.unchecked, 'example')} without answers: their negatives may answer them")
     click.echo(f"  in {report.seconds:.1f} s")
 
 
@@ -281,7 +281,8 @@ def check(path: str, form: str | None, match: Any, strict: bool, as_json: bool) 
             for what, number in counts.most_common():
                 click.echo(f"  {number:,} x {what}")
     shape = f"{findings.positives:,} positives, {findings.hard:,} hard negatives, {findings.negatives:,} others"
-    click.echo(f"{path} ({findings.form}): {findings.usable:,} of {shared.count(findings.rows, 'row')} usable; {shape}")
+    rows = shared.plural(findings.rows, "row")
+    click.echo(f"{path} ({findings.form}): {findings.usable:,} of {rows} usable; {shape}")
     return int(failed)
 
 
@@ -358,9 +359,9 @@ def _tell_converted(
         )
         return
     shared.tell_skipped(skipped, len(skipped))
-    click.echo(f"{out} ({form_out}): {shared.count(kept, 'example')}, {len(skipped):,} skipped")
+    click.echo(f"{out} ({form_out}): {shared.plural(kept, 'example')}, {len(skipped):,} skipped")
     if silent:
-        click.echo(f"{shared.count(silent, 'example')} without negatives make no triple")
+        click.echo(f"{shared.plural(silent, 'example')} without negatives make no triple")
 
 
 def _no_example(path: str, skipped: "Sequence[Skipped]") -> MundapError:
@@ -425,8 +426,8 @@ def wikipedia(
     else:
         shared.tell_skipped(report.skipped, report.skipped_count)
         left = ", ".join(f"{kind} {report.counts[kind]:,}" for kind in KINDS[2:])
-        kept = f"{shared.count(report.passages, 'passage')} of {shared.count(report.counts['articles'], 'article')}"
-        click.echo(f"{out}: {kept}; {shared.count(report.counts['pages'], 'page')} in all")
+        kept = f"{shared.plural(report.passages, 'passage')} of {shared.plural(report.counts['articles'], 'article')}"
+        click.echo(f"{out}: {kept}; {shared.plural(report.counts['pages'], 'page')} in all")
         click.echo(f"left out: {left}; skipped {report.skipped_count:,}")
         click.echo(f"{report.rate:,.0f} pages/s, {report.seconds:.1f} s")
     if report.skipped_count:

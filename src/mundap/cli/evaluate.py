@@ -163,7 +163,7 @@ def _tell(found: "RetrievalFigures") -> None:
     scale, places, unit = systems[0].scale, 1, f"accuracy in %, match: {found.match}"
     if systems[0].judged:
         places, unit = 4, "0 to 1"
-    click.echo(f"{shared.count(len(systems[0].outcomes), 'question')}; {unit}")
+    click.echo(f"{shared.plural(len(systems[0].outcomes), 'question')}; {unit}")
     width = max(6, *(len(system.name) for system in systems))
     _row("", list(systems[0].figures(cuts)), width)
     for system in systems:
@@ -272,7 +272,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
         match = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
     else:
         match = facts["match"]
-    click.echo(f"{shared.count(facts['questions'], 'question')}, match: {match}")
+    click.echo(f"{shared.plural(facts['questions'], 'question')}, match: {match}")
     exact, overlap = labels(rules or ["string"])
     click.echo(f"{exact} {facts['exact_match']:.2f}, {overlap} {facts['f1']:.2f}")
     for name, label in (("exact_match_by_passages", "exact match"), ("oracle", "oracle")):
@@ -282,7 +282,7 @@ def _tell_answers(facts: dict[str, Any]) -> None:
         click.echo(f"  {name.replace('_', ' ')}: {value}")
     if "unanswerable" in facts:
         refused = facts["unanswerable"]
-        asked = shared.count(refused["questions"], "question")
+        asked = shared.plural(refused["questions"], "question")
         click.echo(f"{asked} without an answer: {refused['answered_though_unanswerable']:.1f} % answered all the same")
         click.echo(
             f"all questions, by SQuAD 2.0's rule: exact match {refused['squad2_exact_match']:.2f}, "
@@ -353,7 +353,7 @@ def _tell_changed(found: dict[str, Any], show: int) -> None:
         words = ""
         if share is not None:
             words = f"; the passages found have {100 * share:.0f} % of the questions' words"
-        click.echo(click.style(f"\nOnly {name}: {shared.count(len(cases), 'question')}{words}", bold=True))
+        click.echo(click.style(f"\nOnly {name}: {shared.plural(len(cases), 'question')}{words}", bold=True))
         for case in cases[:show]:
             answers = ""
             if case["answers"]:

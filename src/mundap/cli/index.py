@@ -185,7 +185,7 @@ def _foretell(paths: tuple[str, ...], out: str | None, options: Any, fresh: bool
     if as_json:
         shared.print_json(made.as_dict())
         return
-    click.echo(f"{shared.count(made.passages, 'passage')}, model {made.model}, vector index: {made.dense}")
+    click.echo(f"{shared.plural(made.passages, 'passage')}, model {made.model}, vector index: {made.dense}")
     for need in made.needs:
         tell_need(need)
     if not made.fits:

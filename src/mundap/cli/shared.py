@@ -340,8 +340,13 @@ def clean(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def plural(number: int, what: str) -> str:
+    """A number with its noun, in English: for lines that are not translated."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def count(number: int, what: str) -> str:
-    """A number with its noun."""
+    """A number with its noun, in the user's language."""
     return ngettext(f"{{n:,}} {what}", f"{{n:,}} {what}s", number).format(n=number)
 
 

@@ -276,7 +276,7 @@ def _tell(done: Any, as_json: bool) -> None:
         return
     for label, reasons in done.left_out.items():
         for reason, count in list(reasons.items())[:5]:  # the most frequent ones: some have a row's own words in them
-            shared.note(f"{shared.clean(label)}: {shared.count(count, 'row')} left out: {shared.clean(reason)}")
+            shared.note(f"{shared.clean(label)}: {shared.plural(count, 'row')} left out: {shared.clean(reason)}")
     kept = f"step {done.best_step:,} of {done.steps:,}"
     if done.averaged:
         kept = f"the average of the last {done.averaged:,} of {done.steps:,} steps"

@@ -31,9 +31,10 @@ class Paragraphs:
 
     def flush(self) -> None:
         """The lines so far are a block."""
-        text = "\n".join(self.lines)
+        lines = self.lines
         if self.kind != "code":
-            text = " ".join(text.split())
+            lines = [" ".join(line.split()) for line in lines]
+        text = "\n".join(lines)
         self.built.add(self.kind, text, self.begun)
         self.lines = []
         self.kind = "text"

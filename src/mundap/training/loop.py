@@ -56,9 +56,9 @@ def refuse_incomplete(recipe: TrainingRecipe) -> None:
     Raises:
         UsageError: The recipe lacks a key that every run needs.
     """
-    for name, option in (("train", "train"), ("base_model", "base-model"), ("output_dir", "out")):
+    for name in ("train", "base_model", "output_dir"):
         if not getattr(recipe, name):
-            raise UsageError(f"{name} is missing: give --{option}, or {name} in a recipe")
+            raise UsageError(f"{name} is missing: give it in a recipe, or as an option")
 
 
 def _refuse_slow(precision: str) -> None:
