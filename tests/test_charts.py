@@ -31,3 +31,17 @@ def test_labels_of_rows_stay_within_the_picture():
     assert all(0 <= float(x) <= width for x in re.findall(r" x=([-\d.]+)", drawn))
     assert all(0 <= float(y) <= height for y in re.findall(r" y=([-\d.]+)", drawn))
     assert "n" * 47 not in re.sub("<title>.*?</title>", "", drawn)
+
+
+def test_curves_end_where_their_names_begin_and_are_dashed_when_the_colours_are_used_up():
+    curves = {f"{n} of a long name of curves": [(1.0, n), (2.0, n + 1.0)] for n in range(len(charts.COLOURS) + 1)}
+    drawn = charts.line_chart(curves, "step")
+    names = [float(x) for x in re.findall(r"<text x=([\d.]+) y=[\d.]+ style", drawn)]
+    ends = [float(x) for x in re.findall(r"<polyline points='[^']*? ([\d.]+),[\d.]+'", drawn)]
+    width = float(re.search(r"viewBox='0 0 (\d+)", drawn)[1])
+    assert len(names) == len(ends) == len(curves)
+    assert all(
+        end < name and name + 6 * len("0 of a long name of curves") < width
+        for end, name in zip(ends, names, strict=True)
+    )
+    assert drawn.count("stroke-dasharray") == 1 and "- - 6 of a long name of curves" in drawn

@@ -13,6 +13,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT, _TOP = 720, 380, 58, 44, 120, 16
 _TITLE = 28  # height of the title of a chart in a picture
 _LABEL = 14  # height of a line of text
 _NAMES, _ROW = 280, 22  # width of the names of rows, and height of a row
+_LONGEST, _LETTER = 30, 6.6  # of the name of a curve: letters shown, and the width of one
 _FEW_POINTS = 12  # a curve with more gets no circles
 
 _ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -20,20 +21,21 @@ _ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000, 1_000_000, 
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """The ranges of a chart, and where a value stands in the picture."""
+    """The ranges of a chart, and where a value stands in the picture, whose curves end at `edge`."""
 
     left: float
     right: float
     low: float
     high: float
     logarithmic: bool
+    edge: float
 
     def x(self, value: float) -> float:
         if self.logarithmic:
             share = math.log(value / self.left) / max(math.log(self.right / self.left), 1e-12)
         else:
             share = (value - self.left) / max(self.right - self.left, 1e-12)
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * share
+        return _LEFT + (self.edge - _LEFT) * share
 
     def y(self, value: float) -> float:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - self.low) / (self.high - self.low))
@@ -55,6 +57,8 @@ def line_chart(
 ) -> str:
     """Draw curves, each labelled at its end; hovering over a point shows its value.
 
+    Where there are more curves than colours, those that come later are dashed.
+
     Args:
         curves: By name: (x, y) points, x ascending.
         across: What x is.
@@ -69,16 +73,21 @@ def line_chart(
     if top is None:
         top = max(ys)
     ticks = _ticks(min(ys), top)
-    axes = _Axes(min(xs), max(xs), ticks[0], ticks[-1], logarithmic)
+    longest = min(max(map(len, curves)) + len("- - "), _LONGEST)
+    edge = _WIDTH - max(_RIGHT, 12 + _LETTER * longest)
+    axes = _Axes(min(xs), max(xs), ticks[0], ticks[-1], logarithmic, edge)
     parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='{html.escape(across)}'>"]
     parts += _grid(axes, ticks, across, unit)
     heights = _apart([axes.y(curve[-1][1]) for curve in curves.values()])
     for number, (name, curve) in enumerate(curves.items()):
         colour = COLOURS[number % len(COLOURS)]
-        parts.append(_line(axes, curve, colour))
+        label, dashes = name, ""
+        if number >= len(COLOURS):
+            label, dashes = f"- - {name}", "stroke-dasharray='7 4'"
+        parts.append(_line(axes, curve, colour, dashes))
         parts += _points(axes, name, curve, colour, across, unit)
-        where = f"x={_WIDTH - _RIGHT + 8} y={heights[number] + 4:.1f}"
-        parts.append(f"<text {where} style='fill:{colour}'>{html.escape(name[:18])}</text>")
+        where = f"x={edge + 8:.1f} y={heights[number] + 4:.1f}"
+        parts.append(f"<text {where} style='fill:{colour}'>{html.escape(label[:_LONGEST])}</text>")
     return "".join([*parts, "</svg>"])
 
 
@@ -148,19 +157,19 @@ def _grid(axes: _Axes, ticks: Sequence[float], across: str, unit: str) -> list[s
     for y in ticks:
         place = f"{axes.y(y):.1f}"
         parts.append(
-            f"<line x1={_LEFT} x2={_WIDTH - _RIGHT} y1={place} y2={place} stroke='#8883'/>"
+            f"<line x1={_LEFT} x2={axes.edge:.1f} y1={place} y2={place} stroke='#8883'/>"
             f"<text x={_LEFT - 8} y={axes.y(y) + 4:.1f} text-anchor=end>{_short(y)}</text>"
         )
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(f"<text x={middle} y={_HEIGHT - 6} text-anchor=middle>{html.escape(across)}</text>")
+    middle = (_LEFT + axes.edge) / 2
+    parts.append(f"<text x={middle:.1f} y={_HEIGHT - 6} text-anchor=middle>{html.escape(across)}</text>")
     if unit:
         parts.append(f"<text x=14 y={_HEIGHT / 2} transform='rotate(-90 14 {_HEIGHT / 2})'>{html.escape(unit)}</text>")
     return parts
 
 
-def _line(axes: _Axes, curve: Sequence[tuple[float, float]], colour: str) -> str:
+def _line(axes: _Axes, curve: Sequence[tuple[float, float]], colour: str, dashes: str) -> str:
     path = " ".join(f"{axes.x(x):.1f},{axes.y(y):.1f}" for x, y in curve if math.isfinite(y))
-    return f"<polyline points='{path}' fill=none stroke='{colour}' stroke-width=2.2 />"
+    return f"<polyline points='{path}' fill=none stroke='{colour}' stroke-width=2.2 {dashes}/>"
 
 
 def _points(

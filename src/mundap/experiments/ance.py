@@ -207,8 +207,9 @@ def _appendix(lab: Lab, outcomes: Outcomes) -> Extra:
     return Extra({"evidence": found.numbers()}, parts)
 
 
+_SMOOTHED = 10
 _CURVES = {
-    "loss": "Loss over the steps",
+    "loss": "Loss over the steps (each point the mean of ten)",
     "grad_norm": "Norm of the gradient over the steps",
     "grad_norm_bottom": "Norm of the gradient over the steps, bottom third of the layers",
     "grad_norm_middle": "Norm of the gradient over the steps, middle third of the layers",
@@ -233,8 +234,13 @@ def _training_curves(lab: Lab) -> list[str]:
 
 
 def _points(rows: Sequence[Mapping[str, float]], figure: str) -> list[tuple[float, float]]:
-    """A figure over the steps of a log, where it stands."""
-    return [(float(row["step"]), row[figure]) for row in rows if figure in row]
+    """A figure over the steps of a log, where it stands: the mean of ten steps, for one step has too few questions."""
+    steps = [(float(row["step"]), row[figure]) for row in rows if figure in row]
+    points = []
+    for at in range(0, len(steps), _SMOOTHED):
+        some = steps[at : at + _SMOOTHED]
+        points.append((some[-1][0], sum(value for _, value in some) / len(some)))
+    return points
 
 
 def _kinds(kinds: Mapping[str, Mapping[str, float]]) -> str:

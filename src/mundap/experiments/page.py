@@ -66,7 +66,7 @@ def _table(columns: "Sequence[Column]", found: Mapping[str, Any]) -> str:
     for one in found["quoted"]:
         cells = "".join(f"<td><i>{_number(one['paper'].get(column.name), column)}</i></td>" for column in columns)
         rows.append(
-            f"<tr><td><i>{html.escape(one['name'])}</i> <small>{html.escape(one['source'])}</small></td>{cells}</tr>"
+            f"<tr><td><i>{html.escape(one['name'])}</i><br><small>{html.escape(one['source'])}</small></td>{cells}</tr>"
         )
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
