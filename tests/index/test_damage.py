@@ -114,6 +114,9 @@ def test_every_byte_of_the_lexical_index_is_checked(corpus, tmp_path):
         with contextlib.suppress(IndexDamaged):
             Index(out).search("river music", mode="bm25")
         path.unlink()
+        if path.suffix == ".fast":
+            with pytest.raises(IndexDamaged, match="is missing.*verify --repair"):
+                Index(out).search("river music", mode="bm25")
         if path.name not in (".managed.json",):
             assert verify(out), path
         path.write_bytes(data)

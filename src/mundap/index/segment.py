@@ -48,6 +48,9 @@ SOURCE = np.dtype(
 KEY = np.dtype([("hash", "<u8"), ("row", "<u4")])
 VECTOR = np.dtype("<f2")
 _CURED = "{problem}. Restore it from a copy, or build again with `mundap index --fresh`."
+_MADE_AGAIN = (
+    "{problem}. Make the lexical index again with `mundap verify --repair`, or everything with `mundap index --fresh`."
+)
 _CHUNK = 8 << 20
 _CHECKED = 64 << 10  # up to here the checksum is compared at every opening: that takes no longer than opening
 STRINGS = 4  # per document: id, title, metadata, text
@@ -80,20 +83,23 @@ def map_file(root: Path, entry: FileEntry) -> Any:
         IndexDamaged: It is missing, has another size than it should or, if it is small, another content.
     """
     path = root / entry.path
+    cured = _CURED
+    if entry.path.startswith("lexical-"):
+        cured = _MADE_AGAIN
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size != entry.bytes:
                 problem = Message("{path} has {size} bytes, not {expected}", path=path, size=size, expected=entry.bytes)
-                raise IndexDamaged(_CURED, problem=problem)
+                raise IndexDamaged(cured, problem=problem)
             data: mmap.mmap | bytes = b""
             if size:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             if size <= _CHECKED and hashlib.sha256(data).hexdigest() != entry.sha256:
-                raise IndexDamaged(_CURED, problem=Message("{path} has changed: its checksum is wrong", path=path))
+                raise IndexDamaged(cured, problem=Message("{path} has changed: its checksum is wrong", path=path))
             return data
     except FileNotFoundError:
-        raise IndexDamaged(_CURED, problem=Message("{path} is missing", path=path)) from None
+        raise IndexDamaged(cured, problem=Message("{path} is missing", path=path)) from None
     except PermissionError:
         raise IndexDamaged("{path} cannot be read: permission denied.", path=path) from None
     except OSError as error:
