@@ -243,7 +243,10 @@ def test_interrupt_and_broken_pipe(indexed, corpus, tmp_path):
 
 def test_filters_that_match_nothing_are_said(indexed):
     _, out, _ = mundap("search", "-i", indexed, "river", "--mode", "bm25", "--source", "nothing/*")
-    assert "No passage matches the filters" in out
+    assert "No passage matches the filters. (--source" in out
+    _, out, _ = mundap("search", "-i", indexed, "river", "--mode", "bm25", "--where", "language=xx")
+    assert out.endswith("No passage matches the filters.\n")
+    assert "Nothing found" in mundap("list", "-i", indexed, "nothing-of-this-name")[2]
     assert mundap("search", "-i", indexed, "river", "--fusion", "linear", "--lambda", "nan")[0] == 2
 
 

@@ -173,6 +173,8 @@ def list_(
     if as_json:
         shared.print_json({"total": total, "documents": [one.as_dict() for one in found]})
         return
+    if not found:
+        shared.note(_("Nothing found."))
     for one in found:
         place = f"{one.passages:>7,}  {one.size // 1000 + 1:>7,} kB  {one.modified:10}  {one.language:2}"
         click.echo(shared.clean(f"{place}  {one.id}  {one.title if one.title not in one.id else ''}").rstrip())

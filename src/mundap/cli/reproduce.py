@@ -62,8 +62,10 @@ def reproduce(
         _list(as_json)
         return
     names = _names(str(name))
-    if not (base_model and out):
-        raise UsageError("give --base-model and --out")
+    if not base_model:
+        raise UsageError("give --base-model")
+    if not out:
+        raise UsageError("give --out")
     from mundap.experiments.lab import Inputs
     from mundap.experiments.scales import scale as scale_named
 

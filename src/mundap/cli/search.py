@@ -123,7 +123,10 @@ def _show_note(note: str) -> None:
 
 def _why(index: "Index", filters: Any, mode: str) -> str:
     if filters and not index.matching(filters):
-        return " " + _("No passage matches the filters. (--source matches the path as hits show it.)")
+        why = " " + _("No passage matches the filters.")
+        if filters.sources:
+            why += " " + _("(--source matches the path as hits show it.)")
+        return why
     if mode == "bm25":
         return " " + _("No word of the question is in the index.")
     return ""
