@@ -76,4 +76,4 @@ def test_pre_training_and_training_from_the_command_line(tmp_path):
     assert code == 2
     assert "Did you mean batch_size" in err
     code, _, err = mundap("train", "retriever", "--base-model", "x")
-    assert (code, "no train" in err) == (2, True)
+    assert (code, "train is missing" in err) == (2, True)
