@@ -18,7 +18,7 @@ svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: current
 details { border-bottom: 1px solid var(--line); padding: .35rem 0; } summary { cursor: pointer; }
 .passage { margin: .5rem 0 .5rem 1.2rem; padding-left: .8rem; border-left: 3px solid var(--line); }
 .chip { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
-.wide { overflow-x: auto; } .wide td:first-child { white-space: nowrap; }
+.wide { overflow-x: auto; } .wide td:first-child, .wide small { white-space: nowrap; }
 """
 
 
