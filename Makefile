@@ -196,7 +196,10 @@ multilingual: .venv/ready-test
 	$(BIN)/mundap train reader $(MANY)/multi/reader.toml
 	test -d $(MANY)/first || $(BIN)/mundap models export $(MANY)/runs/multilingual/model -o $(MANY)/first --precision int8
 	$(BIN)/mundap train reader $(MANY)/multi/second.toml
-	$(BIN)/mundap models export $(MANY)/starts/multilingual-e5-small -o $(MANY)/retriever-multilingual --precision int8 \
+	$(BIN)/python recipes/multilingual/prepare_retriever.py $(MANY) -o $(MANY)/retriever
+	cp recipes/multilingual/retriever.toml $(MANY)/retriever
+	$(BIN)/mundap train retriever $(MANY)/retriever/retriever.toml
+	$(BIN)/mundap models export $(MANY)/runs/multilingual-retriever/model -o $(MANY)/retriever-multilingual --precision int8 \
 	  --title prefix --weight 0.75 --license MIT
 	$(BIN)/mundap models export $(MANY)/runs/multilingual-second/model -o $(MANY)/reader-multilingual --precision int8 --license MIT
 	$(BIN)/python recipes/multilingual/tune.py $(MANY) -o $(MANY)/tune
