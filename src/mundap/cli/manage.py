@@ -11,6 +11,7 @@ from mundap.cli import shared
 from mundap.errors import UsageError
 
 if TYPE_CHECKING:
+    from mundap.index.catalog import Listed
     from mundap.index.index import Index
 
 
@@ -104,12 +105,7 @@ def info(index_path: str | None, as_json: bool) -> None:
     settings: dict[str, Any] = facts.pop("settings")
     known: dict[str, dict[str, int]] = facts.pop("facts", {})  # an engine does not count the values
     for name, value in facts.items():
-        shown = "none" if value is None else value
-        if isinstance(value, int):
-            shown = f"{value:,}"
-        if isinstance(value, list):
-            shown = ", ".join(value)
-        click.echo(f"{_label(name)}  {shown}")
+        click.echo(f"{_label(name)}  {_fact(value)}")
     cut = _("{words} words, overlap {overlap}").format(**settings)
     if settings["sentences"]:
         cut += _(", by sentence")
@@ -122,6 +118,16 @@ def info(index_path: str | None, as_json: bool) -> None:
         if len(values) > 8:
             more = _(" and {n} more").format(n=len(values) - 8)
         click.echo(f"{shared.clean(name):>11}  {shown}{more}")
+
+
+def _fact(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return str(value)
 
 
 def _label(name: str) -> str:
@@ -176,10 +182,17 @@ def list_(
     if not found:
         shared.note(_("Nothing found."))
     for one in found:
-        place = f"{one.passages:>7,}  {one.size // 1000 + 1:>7,} kB  {one.modified:10}  {one.language:2}"
-        click.echo(shared.clean(f"{place}  {one.id}  {one.title if one.title not in one.id else ''}").rstrip())
+        click.echo(shared.clean(_row(one)).rstrip())
     if total > len(found):
         shared.note(_("… and {n:,} more. Use -n to see them.").format(n=total - len(found)))
+
+
+def _row(one: "Listed") -> str:
+    title = one.title
+    if title in one.id:
+        title = ""
+    place = f"{one.passages:>7,}  {one.size // 1000 + 1:>7,} kB  {one.modified:10}  {one.language:2}"
+    return f"{place}  {one.id}  {title}"
 
 
 def _list_skipped(index: "Index", as_json: bool) -> None:
