@@ -10,11 +10,13 @@ Kiwi), and every question gets hard negatives from it: what BM25 ranks high and 
 import argparse
 import json
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "retriever"))
+from prepare import mundap
 
 MULTI = {
     "ko": 5300,
@@ -103,14 +105,6 @@ def write(rows: Iterator[Row] | list[Row], path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def mundap(*arguments: Any) -> None:
-    """Run a command of the product; what it skips is no failure."""
-    command = [sys.executable, "-c", "from mundap.cli import run; run()", *map(str, arguments)]
-    done = subprocess.run(command, check=False)
-    if done.returncode not in (0, 3):
-        sys.exit(done.returncode)
 
 
 if __name__ == "__main__":

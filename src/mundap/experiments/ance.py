@@ -207,9 +207,9 @@ def _appendix(lab: Lab, outcomes: Outcomes) -> Extra:
     return Extra({"evidence": found.numbers()}, parts)
 
 
-_SMOOTHED = 10
+_SMOOTHED = 10  # steps: one alone has too few questions
 _CURVES = {
-    "loss": "Loss over the steps (each point the mean of ten)",
+    "loss": "Loss over the steps",
     "grad_norm": "Norm of the gradient over the steps",
     "grad_norm_bottom": "Norm of the gradient over the steps, bottom third of the layers",
     "grad_norm_middle": "Norm of the gradient over the steps, middle third of the layers",
@@ -230,11 +230,13 @@ def _training_curves(lab: Lab) -> list[str]:
         lines = {name: points for name, points in lines.items() if points}  # there is no middle third of two layers
         if lines:
             parts.append(f"<h2>{title}</h2>{line_chart(lines, 'step')}")
+    if parts:
+        parts.append(f"<p class=dim>Each point of these curves is the mean of {_SMOOTHED} steps.</p>")
     return parts
 
 
 def _points(rows: Sequence[Mapping[str, float]], figure: str) -> list[tuple[float, float]]:
-    """A figure over the steps of a log, where it stands: the mean of ten steps, for one step has too few questions."""
+    """A figure over the steps of a log, where it stands; each point is the mean of some steps."""
     steps = [(float(row["step"]), row[figure]) for row in rows if figure in row]
     points = []
     for at in range(0, len(steps), _SMOOTHED):
