@@ -36,6 +36,7 @@ WQ_TEST = "dpr-qa/topics.dpr.wq.test.txt.gz"
 SQUAD = [f"squad-v1.1-train/train-v1.1.part{part}.json.gz" for part in (1, 2, 3)]
 READER_QUESTIONS = 12_000
 READER_DEV = 200
+READER_NEGATIVES = 6  # paragraphs of the same article; those that have the answer are left out
 HELD_BACK = 6  # every sixth
 
 
@@ -112,7 +113,7 @@ def make(folder: Path, sets: dict[str, list[dict[str, Any]]], psgs: Path) -> Non
 
 
 def make_reader(folder: Path, data: Path, sets: dict[str, list[dict[str, Any]]], base: Path) -> None:
-    """Questions on other articles of SQuAD, each with its paragraph and another of its article; a base for a reader."""
+    """Questions on other articles of SQuAD, each with its paragraph and others of its article; a base for a reader."""
     folder.mkdir(parents=True, exist_ok=True)
     known = {plain(row["question"]) for rows in sets.values() for row in rows} | held_back(data / "dpr-qa")
     articles = {row["positive_ctxs"][0]["title"] for row in sets["squad"]}
@@ -123,13 +124,16 @@ def make_reader(folder: Path, data: Path, sets: dict[str, list[dict[str, Any]]],
     rng = random.Random(1)
     rng.shuffle(rows)
     rows = rows[: READER_QUESTIONS + READER_DEV]
-    by_article: dict[str, list[dict[str, str]]] = {}
+    by_article: dict[str, dict[str, dict[str, str]]] = {}
     for row in rows:
-        by_article.setdefault(row["positive_ctxs"][0]["title"], []).append(row["positive_ctxs"][0])
+        one = row["positive_ctxs"][0]
+        by_article.setdefault(one["title"], {})[one["text"]] = one
     for row in rows:
-        others = rng.sample(by_article[row["positive_ctxs"][0]["title"]], 1)
+        others = list(by_article[row["positive_ctxs"][0]["title"]].values())
         row["hard_negative_ctxs"] = [
-            one for one in others if not any(answer.lower() in one["text"].lower() for answer in row["answers"])
+            one
+            for one in rng.sample(others, min(READER_NEGATIVES, len(others)))
+            if not any(answer.lower() in one["text"].lower() for answer in row["answers"])
         ]
     write(rows[READER_DEV:], folder / "train.jsonl")
     write(rows[:READER_DEV], folder / "dev.jsonl")

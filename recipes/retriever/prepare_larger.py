@@ -19,11 +19,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from prepare import TESTS, mundap
 
-TRAIN = {"squad_whole": 40_000, "nq": 4000, "tydi": 2000, "afriqa": 1500, "new_wiki": 2000}
-OTHERS = {"clapnq": 1200, "selqa": 700, "fairytale": 2500}
+TRAIN = {"squad_whole": 11_000, "nq": 5600, "tydi": 3000, "afriqa": 3000, "new_wiki": 3000}
+OTHERS = {"clapnq": 1200, "selqa": 700, "fairytale": 4000, "handwritten": 2000}
 DEV = {"tydi_dev-dev": 200, "squad_whole-dev": 200, "new_wiki-dev": 200, "nq-dev": 200}
-"""Questions of each set: SQuAD's first ones, which are those of half of its articles, and a sample of the others.
-Mining for all of them would take longer than the training itself."""
+"""The most questions of each set: SQuAD's from whole articles, so that a passage is encoded once for all its questions,
+and no more than a third of all, for they ask with the text in view; a sample of the others."""
+HANDWRITTEN = [Path(__file__).parents[1] / "reader" / name for name in ("handwritten.jsonl", "handwritten2.jsonl")]
 CLAPNQ = "clapnq-train-pairs/pairs.jsonl.gz"
 SELQA = "selqa/dev_test.json.gz"
 NEGATIVES = 8  # by each of the two
@@ -73,6 +74,15 @@ def fairytales(data: Path) -> Iterator[Row]:
             yield asked(row["question"], answers, *section)
 
 
+def handwritten() -> Iterator[Row]:
+    """The questions on handbooks and manuals that the reader learns from, those that have an answer."""
+    for path in HANDWRITTEN:
+        for row in rows(path):
+            if row["answers"] and row.get("positive_ctxs"):
+                one = row["positive_ctxs"][0]
+                yield asked(row["question"], row["answers"], one["title"], one["text"])
+
+
 def plain(text: str) -> str:
     """Tokenised text as it was."""
     for mark in (" ,", " .", " ;", " :", " ?", " !", " )", " 's", " 't", " 're", " %"):
@@ -100,9 +110,23 @@ def passages(files: list[Path]) -> list[Row]:
 def some(found: list[Row], most: int, name: str) -> list[Row]:
     """As many questions of a set as are wanted."""
     if name == "squad_whole":
-        return found[:most]
+        return articles(found, most)
     random.Random(name).shuffle(found)  # noqa: S311
     return found[:most]
+
+
+def articles(found: list[Row], most: int) -> list[Row]:
+    """The questions of articles drawn at random."""
+    by_title: dict[str, list[Row]] = {}
+    for row in found:
+        by_title.setdefault(row["positive_ctxs"][0]["title"], []).append(row)
+    titles = list(by_title)
+    random.Random(1).shuffle(titles)  # noqa: S311
+    chosen: list[Row] = []
+    for title in titles:
+        if len(chosen) < most:
+            chosen += by_title[title]
+    return chosen
 
 
 def main() -> None:
@@ -115,7 +139,8 @@ def main() -> None:
     data, prepared, out = (path.resolve() for path in (arguments.data, arguments.prepared, arguments.out))
     out.mkdir(parents=True, exist_ok=True)
     questions = {name: prepared / "en" / f"{name}.jsonl" for name in (*TRAIN, *DEV)}
-    for name, found in zip(OTHERS, (clapnq(data / CLAPNQ), selqa(data / SELQA), fairytales(data)), strict=True):
+    others = (clapnq(data / CLAPNQ), selqa(data / SELQA), fairytales(data), handwritten())
+    for name, found in zip(OTHERS, others, strict=True):
         questions[name] = out / f"{name}-questions.jsonl"
         write(found, questions[name])
     write(passages(list(questions.values())), out / "corpus.jsonl")

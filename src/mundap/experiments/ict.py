@@ -11,7 +11,8 @@ from mundap.experiments.orqa import cloze, orqa, passages_read, pretrained
 from mundap.experiments.qa import paper_figures
 from mundap.reader.checkpoints import open_reader
 
-_DPR, _ORQA = "DPR without pre-training", "ORQA: ICT, then question encoder and reader by the marginal likelihood"
+_DPR, _LONGER = "DPR without pre-training", "DPR without pre-training, twice the steps"
+_ORQA = "ORQA: ICT, then question encoder and reader by the marginal likelihood"
 
 
 def plan(lab: Lab) -> Plan:
@@ -28,6 +29,9 @@ def plan(lab: Lab) -> Plan:
     def dpr(lab: Lab, seed: int) -> Mapping[str, Any]:
         return lab.retrieval("dpr", seed)
 
+    def dpr_longer(lab: Lab, seed: int) -> Mapping[str, Any]:
+        return lab.retrieval("dpr-twice", seed, **lab.twice_the_steps)
+
     def dpr_after(lab: Lab, seed: int) -> Mapping[str, Any]:
         return lab.retrieval("ict-dpr", seed, base_model=str(pretrained(lab, seed)))
 
@@ -41,11 +45,13 @@ def plan(lab: Lab) -> Plan:
             Arm("ICT, then questions with frozen passages", questions_from_gold),
             Arm(_ORQA, orqa, paper_figures(lab, "ORQA")),
             Arm(_DPR, dpr),
+            Arm(_LONGER, dpr_longer),
             Arm("ICT, then DPR", dpr_after),
         ],
         claims=(
             Claim("DPR without pre-training beats ORQA", _DPR, _ORQA, "top20"),
             Claim("Pre-training helps DPR (the paper: not needed)", "ICT, then DPR", _DPR, "top20"),
+            Claim("Pre-training helps DPR at equal steps", "ICT, then DPR", _LONGER, "top20"),
         ),
         caution=(
             f"{SMALLER} Rows with pre-training have twice the steps; ORQA has, after it, those of a reader, which are "

@@ -121,6 +121,16 @@ class Lab:
         }
 
     @property
+    def twice_the_steps(self) -> dict[str, int]:
+        """The change that trains a row for as long as one that goes on from another run."""
+        return {"max_steps": 2 * self.scale.steps, "epochs": 2 * self.scale.epochs}
+
+    @property
+    def width(self) -> int:
+        """Numbers in a vector of the base."""
+        return int(json.loads((self.data.base_model / "config.json").read_text("utf-8"))["hidden_size"])
+
+    @property
     def _precision(self) -> str:
         """A cut scale is for a CPU, and takes half the time in bf16 where that has instructions for it."""
         if self.scale.passages and not torch.cuda.is_available() and cpu_has_bf16():

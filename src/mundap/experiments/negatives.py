@@ -43,6 +43,7 @@ def plan(lab: Lab) -> Plan:
         "random": f"random, {count} (not in-batch)",
         "bm25": f"BM25, {count} (not in-batch)",
         "gold": f"gold, {count} (not in-batch)",
+        "middle gold": f"gold, {middle - 1} (not in-batch)",
         "small": f"gold in-batch, {small - 1}",
         "middle": f"gold in-batch, {middle - 1}",
         "large": f"gold in-batch, {large - 1}",
@@ -50,10 +51,12 @@ def plan(lab: Lab) -> Plan:
         "middle+2": f"gold in-batch, {middle - 1} + {2 * middle} BM25 (2 each)",
         "large+1": f"gold in-batch, {large - 1} + {large} BM25 (1 each)",
     }
+    fixed_middle = {**listed(gold_negatives=middle - 1), "batch_size": middle}
     arms = [
         _retriever_arm(names["random"], _paper_row(47.0, 64.3, 77.8), listed(random_negatives=count)),
         _retriever_arm(names["bm25"], _paper_row(50.0, 63.3, 74.8), listed(hard_negatives=count)),
         _retriever_arm(names["gold"], _paper_row(42.6, 63.1, 78.3), listed(gold_negatives=count)),
+        _retriever_arm(names["middle gold"], {}, fixed_middle),
         _retriever_arm(names["small"], _paper_row(51.1, 69.1, 80.8), in_batch(small, 0)),
         _retriever_arm(names["middle"], _paper_row(52.1, 70.8, 82.1), in_batch(middle, 0)),
         _retriever_arm(names["large"], _paper_row(55.8, 73.0, 83.1), in_batch(large, 0)),
@@ -68,6 +71,7 @@ def plan(lab: Lab) -> Plan:
         arms=arms,
         claims=(
             Claim("In-batch negatives beat as many fixed gold ones", names["small"], names["gold"], "top20"),
+            Claim("The same of a batch twice as large", names["middle"], names["middle gold"], "top20"),
             Claim("A larger batch helps", names["large"], names["small"], "top20"),
             Claim("One BM25 negative per question helps", names["middle+1"], names["middle"], "top20"),
             Claim("A second BM25 negative helps (the paper: no)", names["middle+2"], names["middle+1"], "top20"),
@@ -87,6 +91,10 @@ def similarity_and_loss(lab: Lab) -> Plan:
             if similarity == "cosine":
                 changes["margin"] = 0.2
             arms.append(_retriever_arm(f"{similarity}, {loss}", {}, changes))
+    scaled, unscaled = "dot / root of the width, nll", "cosine without temperature, nll"
+    root = round(lab.width**0.5, 3)
+    arms.append(_retriever_arm(scaled, {}, {"similarity": "dot", "temperature": root}))
+    arms.append(_retriever_arm(unscaled, {}, {"similarity": "cosine", "temperature": 1.0}))
     return Plan(
         title="Which similarity, which loss?",
         source="DPR, section 5.2 (the paper: dot above L2, both well above cosine; NLL above triplet)",
@@ -96,10 +104,14 @@ def similarity_and_loss(lab: Lab) -> Plan:
             Claim("The dot product beats L2", "dot, nll", "l2, nll", "top20"),
             Claim("The dot product beats cosine", "dot, nll", "cosine, nll", "top20"),
             Claim("NLL beats the triplet loss", "dot, nll", "dot, triplet", "top20"),
+            Claim("The scale of the scores is what the dot product loses by", scaled, "dot, nll", "top20"),
+            Claim(
+                "The dot product beats cosine as the paper had it, without a temperature", "dot, nll", unscaled, "top20"
+            ),
         ),
         caution=(
             f"{SMALLER} The base is a checkpoint that was trained for cosine, which favours it; cosine is divided by a "
-            "temperature of .05, which the paper did not do."
+            "temperature of .05, which the paper did not do, but for the last row."
         ),
     )
 
