@@ -209,6 +209,12 @@ def test_rerank_puts_hits_in_the_readers_order(place, tiny_reader):
     assert kings == sorted(kings)
 
 
+def test_a_reader_that_would_read_nothing_is_refused(place, tiny_reader):
+    code, _, err = mundap("search", "-i", "i", "--reader", tiny_reader, "science", cwd=place)
+    assert code == 2
+    assert "Add --rerank" in err
+
+
 @pytest.fixture
 def latin_reader(tiny_reader, tmp_path):
     """The same reader, which says of itself that it knows no other writing."""

@@ -247,8 +247,14 @@ def _side_by_side(question: str, found: "Mapping[Mode, tuple[Hit, ...]]") -> Non
 
 
 def _reranker(wanted: bool, name: str | None) -> "LanguageReaders | None":
-    """The reader for `--rerank`, if that was asked for."""
+    """The reader for `--rerank`, if that was asked for.
+
+    Raises:
+        UsageError: A reader is named, and nothing is to be read.
+    """
     if not wanted:
+        if name:
+            raise UsageError("--reader is for --rerank: without it nothing is read. Add --rerank, or leave out --reader")
         return None
     from mundap.reader.choice import LanguageReaders
 
