@@ -139,7 +139,7 @@ bench-scale: .venv/ready-demo
 
 bench-vectors: .venv/ready-demo
 	$(BIN)/mundap bench scale --passages $(VECTORS) -o $(SCALE)
-	for one in scann hnswlib usearch voyager scalable-vs diskannpy lancedb milvus-lite pymilvus; do $(BIN)/pip install --quiet $$one || echo "$$one cannot be installed"; done
+	for one in scann hnswlib usearch voyager scalable-vs diskannpy lancedb milvus-lite pymilvus; do $(BIN)/pip install --quiet -c constraints.txt $$one || echo "$$one cannot be installed"; done
 	$(BIN)/python benchmarks/vectors.py $(SCALE)/$(VECTORS)
 
 retriever: .venv/ready-test
