@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from prepare import TESTS, mundap
 
-TRAIN = {"squad_whole": 11_000, "nq": 5600, "tydi": 3000, "afriqa": 3000, "new_wiki": 3000}
+TRAIN = {"squad_whole": 22_000, "nq": 5600, "tydi": 3000, "afriqa": 3000, "new_wiki": 3000}
 OTHERS = {"clapnq": 1200, "selqa": 700, "fairytale": 4000, "handwritten": 2000}
 DEV = {"tydi_dev-dev": 200, "squad_whole-dev": 200, "new_wiki-dev": 200, "nq-dev": 200}
 """The most questions of each set: SQuAD's from whole articles, so that a passage is encoded once for all its questions,

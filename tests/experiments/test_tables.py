@@ -80,6 +80,10 @@ def readers_are_fine_tuned_and_read_what_both_find(found, out, page):
     multi = found["arms"]["multi BM25+DPR, reader fine-tuned"]
     assert {"mean", "paper"} <= set(multi["exact_match"]) and "mean" in multi["two exact_match"]
     assert multi["exact_match"]["paper"] == 38.8
+    for name in ("BM25", "DPR"):  # the same reader and passages, another way to choose
+        row = found["arms"][f"{name}, likeliest span of all passages"]
+        assert row["top20"]["mean"] == found["arms"][name]["top20"]["mean"]
+        assert "mean" in row["f1"]
 
 
 def ance_goes_on_from_multi(found, out, page):
