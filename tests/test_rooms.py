@@ -20,6 +20,7 @@ WITH_TORCH = (
     "reader/export.py",
     "reader/unpack.py",
     "models/weights.py",
+    "models/unpack.py",
     "models/fp32.py",
     "models/int8.py",
     "training/",

@@ -254,7 +254,9 @@ def _reranker(wanted: bool, name: str | None) -> "LanguageReaders | None":
     """
     if not wanted:
         if name:
-            raise UsageError("--reader is for --rerank: without it nothing is read. Add --rerank, or leave out --reader")
+            raise UsageError(
+                "--reader is for --rerank: without it nothing is read. Add --rerank, or leave out --reader"
+            )
         return None
     from mundap.reader.choice import LanguageReaders
 

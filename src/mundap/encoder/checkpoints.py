@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mundap.errors import ExtraMissing, ModelError
-from mundap.models.folder import Similarity, TitleForm
+from mundap.models.folder import EncoderConfig, Similarity, TitleForm, check
 from mundap.models.weights import (
     architecture_of,
     load_exactly,
@@ -91,31 +91,64 @@ class Checkpoint:
         return int(size)
 
 
+def is_exported(folder: Path) -> bool:
+    """Whether a folder is an encoder as the run time has it."""
+    return any(folder.glob("encoder.*.onnx"))
+
+
 def has_two_towers(folder: Path) -> bool:
-    """Whether a folder holds a question and a passage encoder, as two folders."""
-    return all((folder / role / "config.json").is_file() for role in ("question", "passage"))
+    """Whether a folder holds a question and a passage encoder: as two folders, or as two graphs of an exported one."""
+    return any(folder.glob("question.*.onnx")) or all(
+        (folder / role / "config.json").is_file() for role in ("question", "passage")
+    )
 
 
 def open_checkpoint(folder: Path, role: str = "question", attention: str | None = "eager") -> Checkpoint:
     """Open a checkpoint.
 
     Args:
-        folder: Of one encoder, or of two in `question/` and `passage/`.
+        folder: Of one encoder, or of two in `question/` and `passage/`; or one of our exported encoders.
         role: `question` or `passage`: which one is wanted.
         attention: Which of the library's implementations to use; none: the fastest that the network has.
 
     Raises:
         ModelError: It is missing, incomplete, of another kind, or the wrong one of a pair.
     """
-    if has_two_towers(folder):
+    if has_two_towers(folder) and not is_exported(folder):
         folder = folder / role
     with reading_checkpoint(folder, "checkpoint"):
+        if is_exported(folder):
+            return _open_exported(folder, role, attention)
         architecture = architecture_of(folder)
         if architecture.startswith("DPR"):
             return _open_dpr(folder, architecture, role, attention)
         if architecture.startswith("RobertaDot_NLL"):
             return _open_ance(folder, attention)
         return _open_plain(folder, attention)
+
+
+def _open_exported(folder: Path, role: str, attention: str | None) -> Checkpoint:
+    """From the most precise of its graphs."""
+    from mundap.models.unpack import open_network, open_tokenizer
+
+    config = EncoderConfig.load(folder)
+    part = "encoder"
+    if role == "question" and has_two_towers(folder):
+        part = "question"
+    path = next(folder.glob(f"{part}.fp32.onnx"), folder / f"{part}.int8.onnx")
+    check(path, config.sha256)
+    network, graph = open_network(path, attention)
+    if graph.beyond():
+        raise ModelError(f"{folder} has layers on top of its network: train from the checkpoint it was exported from")
+    settings = _EncoderSettings(
+        config.pooling,
+        config.similarity,
+        config.max_length,
+        config.question_prompt,
+        config.passage_prompt,
+        config.title,
+    )
+    return Checkpoint(network, torch.nn.Sequential(), open_tokenizer(folder), settings)
 
 
 def with_settings(loaded: Checkpoint, **changes: Any) -> Checkpoint:

@@ -121,7 +121,7 @@ class Lab:
         }
 
     @property
-    def twice_the_steps(self) -> dict[str, int]:
+    def twice_the_steps(self) -> dict[str, Any]:
         """The change that trains a row for as long as one that goes on from another run."""
         return {"max_steps": 2 * self.scale.steps, "epochs": 2 * self.scale.epochs}
 

@@ -10,7 +10,7 @@ import torch
 
 from mundap.encoder.network import chunks, padded
 from mundap.errors import MundapError
-from mundap.models.folder import ReaderConfig, installed
+from mundap.models.folder import ReaderConfig
 from mundap.models.weights import positions
 from mundap.reader.answers import rank, selection
 from mundap.reader.checkpoints import open_reader, write_reader
@@ -26,7 +26,7 @@ from mundap.training.reader_loss import ReaderLoss
 from mundap.training.recipe import ReaderRecipe
 from mundap.training.step import ChunkedForward
 from mundap.training.teacher import Teacher
-from mundap.training.towers import attention_for, prepare_network
+from mundap.training.towers import attention_for, base_folder, prepare_network
 
 _BATCH = 32
 _NOT_PERCENT = ("nll", "rank")
@@ -194,7 +194,4 @@ def scored(reader: Any, rows: Sequence[Sequence[Window]], pad: int) -> list[list
 
 def _opened(recipe: ReaderRecipe) -> Any:
     torch.manual_seed(recipe.seed)  # new heads are initialised at random
-    base = Path(recipe.base_model)
-    if not base.exists():
-        base = installed().get(base.name, base)
-    return open_reader(base, attention=attention_for(recipe.precision), fresh=True)
+    return open_reader(base_folder(recipe.base_model), attention=attention_for(recipe.precision), fresh=True)

@@ -8,7 +8,7 @@ from mundap.encoder import checkpoints, layouts
 from mundap.encoder.inputs import EncoderInputs
 from mundap.encoder.network import DualEncoder, Tower
 from mundap.errors import ExtraMissing, ModelError
-from mundap.models.folder import Similarity
+from mundap.models.folder import Similarity, installed
 from mundap.models.weights import positions
 from mundap.training.learner import Tell
 from mundap.training.recipe import RetrieverRecipe, TrainingRecipe
@@ -39,10 +39,18 @@ def with_similarity(recipe: R, tell: Tell = lambda line: None) -> R:
         return recipe
     similarity = recipe.similarity
     if similarity == "auto":
-        similarity = checkpoints.open_checkpoint(Path(recipe.base_model), "question").settings.similarity
+        similarity = checkpoints.open_checkpoint(base_folder(recipe.base_model), "question").settings.similarity
     temperature = recipe.temperature or _TEMPERATURES[similarity]
     tell(f"similarity = {similarity}, temperature = {temperature:g}, as {recipe.base_model} suggests")
     return replace(recipe, similarity=similarity, temperature=temperature)
+
+
+def base_folder(name: str) -> Path:
+    """The folder of a base model: a path, or else the name of an installed model, which recipes make a path of."""
+    path = Path(name)
+    if path.exists():
+        return path
+    return installed().get(path.name, path)
 
 
 def build(recipe: RetrieverRecipe) -> tuple[DualEncoder, EncoderInputs]:
@@ -53,12 +61,12 @@ def build(recipe: RetrieverRecipe) -> tuple[DualEncoder, EncoderInputs]:
     """
     recipe = with_similarity(recipe)
     torch.manual_seed(recipe.seed)  # a projection is initialised at random
-    base = Path(recipe.base_model)
+    base = base_folder(recipe.base_model)
     question = _tower(base, "question", recipe)
     tokenizer = question.loaded.tokenizer
     passage = question
     if recipe.towers == "two":
-        other = Path(recipe.passage_base_model or recipe.base_model)
+        other = base_folder(recipe.passage_base_model or recipe.base_model)
         passage = _tower(other, "passage", recipe)
         if passage.loaded.tokenizer.get_vocab() != tokenizer.get_vocab():
             raise ModelError(f"{base} and {other} have different vocabularies: they cannot be trained together")
