@@ -103,6 +103,7 @@ def qa(lab: Lab) -> Plan:
         Claim("DPR's reader beats BM25+BERT over the same retriever", bm25, marginal_bm25, "exact_match"),
         Claim("It does if the likeliest span counts", bm25 + _LIKELIEST, marginal_bm25, "exact_match"),
         Claim("Readers lose by their choice of a passage", bm25 + _LIKELIEST, bm25, "exact_match"),
+        Claim("Without it, answers over BM25 beat those over DPR", bm25 + _LIKELIEST, dpr + _LIKELIEST, "exact_match"),
     ]
     small = _smallest(lab)
     if small:
