@@ -24,7 +24,6 @@ _TABLE2 = {
     "multi ANCE": ("82.1/87.9", "80.3/85.2", "", "", ""),
 }
 """Top-20 and top-100 accuracy, in the order of `SETS`."""
-_LONGER = "single DPR, twice the steps"
 
 
 def _paper(row: str, name: str) -> dict[str, float]:
@@ -52,14 +51,12 @@ def table2(lab: Lab) -> Plan:
 
         paper: dict[str, float] = {}
         for one in sets:
-            if name in _TABLE2:
-                paper |= _paper(name, one)
+            paper |= _paper(name, one)
         return Arm(name, every, paper, seeded)
 
     arms = [
         row("BM25", lambda lab, seed, one: lab.ranking(one).of_bm25(), seeded=False),
         row("single DPR", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(single(lab, seed, one)))),
-        row(_LONGER, lambda lab, seed, one: lab.ranking(one).of_model(lab.model(_longer(lab, seed, one)))),
         row("single BM25+DPR", lambda lab, seed, one: _hybrid(lab, single(lab, seed, one), one)),
         row("single ANCE", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(_ance(lab, seed, one)))),
     ]
@@ -67,7 +64,6 @@ def table2(lab: Lab) -> Plan:
     for one in sets:
         claims.append(Claim(f"DPR beats BM25 on {one}", "single DPR", "BM25", f"{one} top20"))
         claims.append(Claim(f"ANCE beats DPR on {one}", "single ANCE", "single DPR", f"{one} top20"))
-        claims.append(Claim(f"ANCE beats DPR of equal steps on {one}", "single ANCE", _LONGER, f"{one} top20"))
     if len(sets) > 1:
         arms += [
             row("multi DPR", lambda lab, seed, one: lab.ranking(one).of_model(lab.model(multi(lab, seed)))),
@@ -94,11 +90,6 @@ def table2(lab: Lab) -> Plan:
 def single(lab: Lab, seed: int, name: str) -> Path:
     """A retriever trained on one set."""
     return lab.trained(f"single-{slug(name)}", seed, sets=[lab.data_set(name)])
-
-
-def _longer(lab: Lab, seed: int, name: str) -> Path:
-    """The same, trained for as long as DPR and ANCE after it."""
-    return lab.trained(f"twice-{slug(name)}", seed, sets=[lab.data_set(name)], **lab.twice_the_steps)
 
 
 def multi(lab: Lab, seed: int) -> Path:
