@@ -43,7 +43,6 @@ def plan(lab: Lab) -> Plan:
         "random": f"random, {count} (not in-batch)",
         "bm25": f"BM25, {count} (not in-batch)",
         "gold": f"gold, {count} (not in-batch)",
-        "middle gold": f"gold, {middle - 1} (not in-batch)",
         "small": f"gold in-batch, {small - 1}",
         "middle": f"gold in-batch, {middle - 1}",
         "large": f"gold in-batch, {large - 1}",
@@ -51,12 +50,10 @@ def plan(lab: Lab) -> Plan:
         "middle+2": f"gold in-batch, {middle - 1} + {2 * middle} BM25 (2 each)",
         "large+1": f"gold in-batch, {large - 1} + {large} BM25 (1 each)",
     }
-    fixed_middle = {**listed(gold_negatives=middle - 1), "batch_size": middle}
     arms = [
         _retriever_arm(names["random"], _paper_row(47.0, 64.3, 77.8), listed(random_negatives=count)),
         _retriever_arm(names["bm25"], _paper_row(50.0, 63.3, 74.8), listed(hard_negatives=count)),
         _retriever_arm(names["gold"], _paper_row(42.6, 63.1, 78.3), listed(gold_negatives=count)),
-        _retriever_arm(names["middle gold"], {}, fixed_middle),
         _retriever_arm(names["small"], _paper_row(51.1, 69.1, 80.8), in_batch(small, 0)),
         _retriever_arm(names["middle"], _paper_row(52.1, 70.8, 82.1), in_batch(middle, 0)),
         _retriever_arm(names["large"], _paper_row(55.8, 73.0, 83.1), in_batch(large, 0)),
@@ -71,7 +68,6 @@ def plan(lab: Lab) -> Plan:
         arms=arms,
         claims=(
             Claim("In-batch negatives beat as many fixed gold ones", names["small"], names["gold"], "top20"),
-            Claim("The same of a batch twice as large", names["middle"], names["middle gold"], "top20"),
             Claim("A larger batch helps", names["large"], names["small"], "top20"),
             Claim("One BM25 negative per question helps", names["middle+1"], names["middle"], "top20"),
             Claim("A second BM25 negative helps (the paper: no)", names["middle+2"], names["middle+1"], "top20"),
