@@ -42,11 +42,12 @@ def test_the_reader_that_ships_reads_the_same_in_torch():
 def test_training_goes_on_from_a_reader_that_is_installed_by_its_name(tmp_path, monkeypatch):
     from mundap.reader.export import export_reader
     from mundap.training import reader as training
+    from mundap.training import towers
     from mundap.training.recipe import ReaderRecipe
 
     make_own(tmp_path / "own")
     export_reader(tmp_path / "own", tmp_path / "mine", precisions=["int8"])
-    monkeypatch.setattr(training, "installed", lambda: {"mine": tmp_path / "mine"})
+    monkeypatch.setattr(towers, "installed", lambda: {"mine": tmp_path / "mine"})
     opened = training._opened(ReaderRecipe(base_model=str(tmp_path / "recipes" / "mine")))
     assert np.isclose(float(opened.model.spans.weight.detach().std()), 0.7, atol=0.2)  # no new heads
 
