@@ -141,12 +141,12 @@ def _open_exported(folder: Path, role: str, attention: str | None) -> Checkpoint
     if graph.beyond():
         raise ModelError(f"{folder} has layers on top of its network: train from the checkpoint it was exported from")
     settings = _EncoderSettings(
-        config.pooling,
-        config.similarity,
-        config.max_length,
-        config.question_prompt,
-        config.passage_prompt,
-        config.title,
+        pooling=config.pooling,
+        similarity=config.similarity,
+        max_length=config.max_length,
+        question_prompt=config.question_prompt,
+        passage_prompt=config.passage_prompt,
+        title=config.title,
     )
     return Checkpoint(network, torch.nn.Sequential(), open_tokenizer(folder), settings)
 
